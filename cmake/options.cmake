@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Flags that every target of the project shares: one set for all ten variants.
+add_library(ennead_options INTERFACE)
+target_compile_options(ennead_options INTERFACE
+  # FMA is written where it is meant; g++ would contract by itself, clang would not.
+  -ffp-contract=off -fno-math-errno -fno-trapping-math
+  -Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow)
+if(ENNEAD_WERROR)
+  target_compile_options(ennead_options INTERFACE -Werror)
+endif()
+if(ENNEAD_SANITIZE)
+  target_compile_options(ennead_options INTERFACE -fsanitize=${ENNEAD_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(ennead_options INTERFACE -fsanitize=${ENNEAD_SANITIZE})
+endif()

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this CPU can run and how many threads this process may use.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ennead/error.h"
+
+namespace ennead {
+
+/// Instruction sets the kernels are built for. `scalar` is plain C++ and runs everywhere.
+enum class Isa { scalar, sse4, avx2, avx512, neon, wasm128 };
+
+std::string_view name(Isa isa);
+std::optional<Isa> parse_isa(std::string_view name);
+
+/// Instruction sets that are both built in and supported by this CPU, best first; always ends
+/// with scalar.
+std::vector<Isa> supported_isas();
+
+/// The best supported one, or the one named by the environment variable ENNEAD_ISA.
+/// Throws Error when that variable names an unknown or unsupported instruction set.
+Isa default_isa();
+
+/// Nothing when `isa` can run here, else a sentence naming those that can.
+Refusal check_isa(Isa isa);
+
+/// Threads this process may use: the CPU affinity mask, lowered to the cgroup's CPU quota. >= 1.
+int available_threads();
+
+struct CacheSizes {
+  long long l1d = 0, l2 = 0, l3 = 0;  ///< bytes per instance; 0 where unknown
+};
+
+/// The CPU's brand string, e.g. for a result file; "unknown" where it cannot be read.
+std::string cpu_name();
+CacheSizes cpu_caches();
+
+}  // namespace ennead

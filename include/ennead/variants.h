@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nine, and one more: same weights in, same numbers out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "ennead/attention.h"
+#include "ennead/tensor.h"
+
+namespace ennead {
+
+/// The shape and options of a multi-head attention module; names as in the book.
+struct Config {
+  std::int64_t d_in = 768;
+  std::int64_t d_out = 768;  ///< over all heads; divisible by num_heads
+  std::int64_t context_length = 1024;
+  double dropout = 0.0;  ///< probability, acts in training mode only
+  std::int64_t num_heads = 12;
+  bool qkv_bias = false;
+  bool out_bias = true;
+  bool is_causal = true;
+
+  std::int64_t head_dim() const { return d_out / num_heads; }
+};
+
+/// Canonical weights, torch layouts. Biases are empty() where the config has none.
+template <class T>
+struct Weights {
+  Tensor<T> W_query, W_key, W_value;     ///< [d_out, d_in]
+  Tensor<T> b_query, b_key, b_value;     ///< [d_out]
+  Tensor<T> out_proj_weight;             ///< [d_out, d_out]
+  Tensor<T> out_proj_bias;               ///< [d_out]
+
+  /// Uniform in +-1/sqrt(fan_in), as nn.Linear starts; the same numbers for every T and machine.
+  static Weights random(const Context& context, const Config& config, std::uint64_t seed);
+};
+
+/// x ~ N(0, 1): [batch, num_tokens, d_in]; the same numbers for every T and machine.
+template <class T>
+Tensor<T> random_input(const Context& context, std::int64_t batch, std::int64_t num_tokens, std::int64_t d_in,
+                       std::uint64_t seed);
+
+/// What may be asked of a call besides x. A variant refuses what it cannot honour.
+template <class T>
+struct CallOptions {
+  AttentionMask<T> attn_mask;         ///< [num_tokens, num_tokens], [batch, heads, T, T] or broadcastable
+  Tensor<bool> key_padding_block;     ///< [batch, num_tokens]; true: this key is padding, block it
+  bool need_weights = false;
+  bool average_attn_weights = true;
+};
+
+template <class T>
+struct CallResult {
+  Tensor<T> output;        ///< [batch, num_tokens, d_out]
+  Tensor<T> attn_weights;  ///< empty, [batch, T, T] (averaged) or [batch, heads, T, T]
+};
+
+/// One of the ten. Made once (weights are packed then), called often.
+template <class T>
+class Variant {
+ public:
+  virtual ~Variant() = default;
+  Variant(const Variant&) = delete;
+  Variant& operator=(const Variant&) = delete;
+
+  /// x [batch, num_tokens, d_in] -> [batch, num_tokens, d_out]. Throws Error (expected, got) on a
+  /// wrong shape, more tokens than context_length, or an option this variant does not take.
+  Tensor<T> operator()(const Tensor<T>& x);
+  CallResult<T> operator()(const Tensor<T>& x, const CallOptions<T>& options);
+
+  /// Training mode: dropout acts (variants 1-4). Throws Error where dropout > 0 cannot be honoured.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+  const Config& config() const { return config_; }
+  /// Its line in the list.
+  const struct VariantInfo& info() const;
+
+  /// Nothing when the call is fine, else why not.
+  Refusal check(const Tensor<T>& x, const CallOptions<T>& options) const;
+
+  /// Bytes of memory a call needs at its peak beyond x and the weights. Computes nothing.
+  std::size_t workspace_bytes(std::int64_t batch, std::int64_t num_tokens) const;
+
+ protected:
+  Variant(int number, const Config& config) : config_(config), number_(number) {}
+  virtual Tensor<T> forward(const Tensor<T>& x) = 0;
+  /// For variants that take options: override and list them in supports().
+  virtual CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>& options);
+
+  Config config_;
+
+ private:
+  int number_;
+  bool training_ = false;
+};
+
+/// What a variant can be asked for.
+struct Supports {
+  bool dropout = false;              ///< in training mode
+  bool gradient = false;             ///< forward under a Tape
+  bool attn_mask = false;
+  bool key_padding_mask = false;
+  bool need_weights = false;
+};
+
+struct VariantInfo {
+  int number;
+  std::string_view slug, title;
+  int parent;  ///< number of the variant it changes; 0: none
+  std::string_view change;
+  Supports supports;
+};
+
+/// All variants, in reading order.
+std::span<const VariantInfo> variants();
+
+/// By number ("5") or slug ("fused_causal"); nullptr when there is none.
+const VariantInfo* find_variant(std::string_view number_or_slug);
+/// The sentence for an unknown one: lists what there is.
+std::string unknown_variant(std::string_view number_or_slug);
+
+/// Nothing when the configuration makes sense, else why not.
+Refusal check_config(const Config& config);
+template <class T>
+Refusal check_weights(const Config& config, const Weights<T>& weights);
+
+/// Packs `weights` for one variant. Under a Tape the packing is recorded, so gradients reach the
+/// canonical weights. Throws Error on a bad configuration or wrong weight shapes.
+template <class T>
+std::unique_ptr<Variant<T>> make_variant(const VariantInfo& info, const Config& config, const Weights<T>& weights);
+
+}  // namespace ennead
