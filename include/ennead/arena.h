@@ -47,7 +47,8 @@ class Arena {
 
  private:
   Options options_;
-  std::multimap<std::size_t, std::byte*> unused_;
+  std::multimap<std::size_t, std::byte*> unused_;  // by size
+  std::map<std::byte*, std::size_t> oversize_;     // blocks in use that are larger than asked for
   std::size_t in_use_ = 0, peak_ = 0, total_ = 0, reserved_ = 0;
 };
 

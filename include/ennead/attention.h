@@ -52,9 +52,9 @@ struct AttentionResult {
 /// A row with no allowed key gives zeros and lse -inf. Throws Error: shapes, masks, gradients
 /// wanted (the fused gradient comes later).
 template <class T>
-AttentionResult<T> scaled_dot_product_attention(
-    const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value, const AttentionOptions<T>& options = {},
-    std::source_location where = std::source_location::current());
+AttentionResult<T> scaled_dot_product_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
+                                                const AttentionOptions<T>& options = {},
+                                                std::source_location where = std::source_location::current());
 
 template <class T>
 Refusal check_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,

@@ -19,15 +19,15 @@ struct TraceOperand {
 
 struct TraceEvent {
   const char* op = "";
-  std::source_location where;   ///< the line that called the operation
-  double useful_flops = 0;      ///< what the result needs
-  double executed_flops = 0;    ///< what the kernel does for it, masked products included
+  std::source_location where = {};  ///< the line that called the operation
+  double useful_flops = 0;          ///< what the result needs
+  double executed_flops = 0;        ///< what the kernel does for it, masked products included
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
   std::int64_t bytes_allocated = 0;
-  std::int64_t start_ns = 0;    ///< since the trace was made
+  std::int64_t start_ns = 0;  ///< since the trace was made
   std::int64_t nanoseconds = 0;
-  std::vector<TraceOperand> operands;
+  std::vector<TraceOperand> operands = {};
 };
 
 /// Collects one event per operation while it is set in a Context.

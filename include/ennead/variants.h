@@ -29,10 +29,10 @@ struct Config {
 /// Canonical weights, torch layouts. Biases are empty() where the config has none.
 template <class T>
 struct Weights {
-  Tensor<T> W_query, W_key, W_value;     ///< [d_out, d_in]
-  Tensor<T> b_query, b_key, b_value;     ///< [d_out]
-  Tensor<T> out_proj_weight;             ///< [d_out, d_out]
-  Tensor<T> out_proj_bias;               ///< [d_out]
+  Tensor<T> W_query, W_key, W_value;  ///< [d_out, d_in]
+  Tensor<T> b_query, b_key, b_value;  ///< [d_out]
+  Tensor<T> out_proj_weight;          ///< [d_out, d_out]
+  Tensor<T> out_proj_bias;            ///< [d_out]
 
   /// Uniform in +-1/sqrt(fan_in), as nn.Linear starts; the same numbers for every T and machine.
   static Weights random(const Context& context, const Config& config, std::uint64_t seed);
@@ -46,8 +46,8 @@ Tensor<T> random_input(const Context& context, std::int64_t batch, std::int64_t 
 /// What may be asked of a call besides x. A variant refuses what it cannot honour.
 template <class T>
 struct CallOptions {
-  AttentionMask<T> attn_mask;         ///< [num_tokens, num_tokens], [batch, heads, T, T] or broadcastable
-  Tensor<bool> key_padding_block;     ///< [batch, num_tokens]; true: this key is padding, block it
+  AttentionMask<T> attn_mask;      ///< [num_tokens, num_tokens], [batch, heads, T, T] or broadcastable
+  Tensor<bool> key_padding_block;  ///< [batch, num_tokens]; true: this key is padding, block it
   bool need_weights = false;
   bool average_attn_weights = true;
 };
@@ -100,8 +100,8 @@ class Variant {
 
 /// What a variant can be asked for.
 struct Supports {
-  bool dropout = false;              ///< in training mode
-  bool gradient = false;             ///< forward under a Tape
+  bool dropout = false;   ///< in training mode
+  bool gradient = false;  ///< forward under a Tape
   bool attn_mask = false;
   bool key_padding_mask = false;
   bool need_weights = false;

@@ -40,8 +40,7 @@ struct View {
 
   /// The element at the given indices, one per axis.
   template <class... Index>
-    requires(sizeof...(Index) == Rank)
-  constexpr T& operator()(Index... index) const {
+  requires(sizeof...(Index) == Rank) constexpr T& operator()(Index... index) const {
     const std::array<std::int64_t, Rank> at{static_cast<std::int64_t>(index)...};
     std::int64_t offset = 0;
     for (std::size_t axis = 0; axis < Rank; ++axis) offset += at[axis] * strides[axis];
@@ -49,9 +48,7 @@ struct View {
   }
 
   /// Fixes the first axis at `index`.
-  constexpr View<T, Rank - 1> operator[](std::int64_t index) const
-    requires(Rank > 1)
-  {
+  constexpr View<T, Rank - 1> operator[](std::int64_t index) const requires(Rank > 1) {
     View<T, Rank - 1> rest;
     rest.data = data + index * strides[0];
     for (std::size_t axis = 1; axis < Rank; ++axis) {
@@ -62,11 +59,7 @@ struct View {
   }
 
   /// The same memory, read only.
-  constexpr operator View<const T, Rank>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, sizes, strides};
-  }
+  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data, sizes, strides}; }
 
   constexpr bool is_contiguous() const {
     std::int64_t stride = 1;

@@ -59,8 +59,8 @@ struct BlockMaskArgs {
 template <class T>
 struct ScoreMod {
   using Function = void (*)(const void* state, T* scores, std::int64_t row_stride, std::int64_t batch,
-                            std::int64_t head, std::int64_t query0, std::int64_t num_queries,
-                            std::int64_t key0, std::int64_t num_keys);
+                            std::int64_t head, std::int64_t query0, std::int64_t num_queries, std::int64_t key0,
+                            std::int64_t num_keys);
   Function function = nullptr;
   const void* state = nullptr;
 };
@@ -77,10 +77,10 @@ struct AttentionArgs {
   View<T, 4> out;      ///< [batch, heads, num_queries, value_dim]
   View<T, 3> lse;      ///< [batch, heads, num_queries] natural log; data nullptr: not wanted
   T scale = 1;
-  bool causal = false;             ///< key <= query + causal_offset
+  bool causal = false;  ///< key <= query + causal_offset
   std::int64_t causal_offset = 0;
-  View<const bool, 4> allow;       ///< [batch, heads, num_queries, num_keys] or data nullptr
-  View<const T, 4> bias;           ///< as allow; added to the scaled score
+  View<const bool, 4> allow;  ///< [batch, heads, num_queries, num_keys] or data nullptr
+  View<const T, 4> bias;      ///< as allow; added to the scaled score
   BlockMaskArgs blocks;
   ScoreMod<T> score_mod;
 };

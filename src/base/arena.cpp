@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ennead/arena.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/system_memory.h"
+
+namespace ennead {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// Small blocks in steps of 64 bytes, large ones in steps of an eighth of their size: little is
+// wasted and a block freed by one operation fits the next.
+std::size_t rounded(std::size_t bytes) {
+  std::size_t step = 64;
+  while (step * 8 < bytes) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+Arena::Arena(Options options) : options_(options) {}
+
+Arena::~Arena() { trim(); }
+
+Refusal Arena::check(std::size_t bytes) const {
+  const std::size_t limit = options_.limit_bytes;
+  if (limit != 0) {
+    if (bytes <= limit && in_use_ <= limit - bytes) return {};
+    return sentence("memory: expected at most ", limit, " bytes in use (the arena's limit), got a request for ", bytes,
+                    " bytes on top of ", in_use_);
+  }
+  if (options_.dry_run || bytes < kHugePage) return {};
+  const auto reusable = unused_.lower_bound(rounded(bytes));
+  if (reusable != unused_.end()) return {};
+  // What lies unused in the arena can be given back first, so it counts as free.
+  const std::size_t available = base::available_memory_bytes() + (reserved_ - in_use_);
+  if (bytes <= available) return {};
+  return sentence("memory: expected a request that fits into the ", available, " bytes free on this machine, got ",
+                  bytes, " bytes");
+}
+
+std::byte* Arena::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  require(check(bytes));
+  const std::size_t size = rounded(bytes);
+  std::byte* block = nullptr;
+  if (!options_.dry_run) {
+    // A block up to a quarter larger is good enough: better than fresh pages.
+    const auto fit = unused_.lower_bound(size);
+    if (fit != unused_.end() && fit->first <= size + size / 4) {
+      block = fit->second;
+      // The block keeps its true size under the key it is released with.
+      if (fit->first != size) {
+        oversize_[block] = fit->first;
+      }
+      unused_.erase(fit);
+    } else {
+      if (size >= kHugePage && base::available_memory_bytes() < size) trim();
+      block = base::system_allocate(size, size >= kHugePage);
+      if (block == nullptr) {
+        trim();
+        block = base::system_allocate(size, size >= kHugePage);
+      }
+      if (block == nullptr) raise(sentence("memory: expected ", bytes, " bytes from the system, got none"));
+      reserved_ += size;
+    }
+    if (options_.poison) std::memset(block, 0xFF, size);
+  }
+  in_use_ += bytes;
+  total_ += bytes;
+  if (in_use_ > peak_) peak_ = in_use_;
+  return block;
+}
+
+void Arena::release(std::byte* block, std::size_t bytes) noexcept {
+  in_use_ -= bytes;
+  if (block == nullptr) return;
+  std::size_t size = rounded(bytes);
+  if (const auto oversize = oversize_.find(block); oversize != oversize_.end()) {
+    size = oversize->second;
+    oversize_.erase(oversize);
+  }
+  unused_.emplace(size, block);
+}
+
+void Arena::trim() noexcept {
+  for (const auto& [size, block] : unused_) {
+    base::system_release(block, size);
+    reserved_ -= size;
+  }
+  unused_.clear();
+}
+
+}  // namespace ennead
