@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace ennead::oracle {
@@ -20,11 +21,11 @@ struct Module {
 /// What a query may see. score = mod(scale * q.k) + bias, then masks, all combined by AND.
 struct Rules {
   bool causal = false;
-  std::int64_t causal_offset = 0;  // key <= query + offset
-  double scale = 0;                // 0: 1 / sqrt(head_dim)
-  std::function<bool(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)> allow;
-  std::function<double(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)> bias;
-  std::function<double(double score, std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)> score_mod;
+  std::int64_t causal_offset = 0;    // key <= query + offset
+  std::optional<double> scale = {};  // default 1 / sqrt(head_dim)
+  std::function<bool(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)> allow = {};
+  std::function<double(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)> bias = {};
+  std::function<double(double score, std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k)> score_mod = {};
 };
 
 struct AttentionShape {
@@ -43,6 +44,10 @@ AttentionOutput attention(const AttentionShape& shape, const std::vector<double>
 /// (all when empty), [batch, rows, d_out]. Only what those rows need is computed.
 std::vector<double> module_rows(const Module& module, const std::vector<double>& x, std::int64_t batch,
                                 std::int64_t num_tokens, const Rules& rules, const std::vector<std::int64_t>& rows);
+
+/// What happens inside the module before the heads are merged: out is [batch, num_heads, num_tokens, head_dim].
+AttentionOutput module_attention(const Module& module, const std::vector<double>& x, std::int64_t batch,
+                                 std::int64_t num_tokens, const Rules& rules);
 
 /// `count` rows spread over [0, num_tokens), first and last among them (all when there are fewer).
 std::vector<std::int64_t> sample_rows(std::int64_t num_tokens, std::int64_t count = 64);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one rule by which numbers are compared: by the tests, by `ennead check` and before `ennead
+// bench` times anything. It fails safe: a comparison passes only when every |expected - got| <= tolerance.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ennead::oracle {
+
+/// A row passes when each of its errors is <= absolute + relative * (largest |expected| of that row).
+struct Tolerance {
+  double absolute = 0;
+  double relative = 0;
+};
+
+/// A forward result may be this many times worse than variant 1's, a gradient that many.
+inline constexpr double kForwardFactor = 2, kGradientFactor = 3;
+
+/// What variant 1 itself must keep for N(0, 1) inputs: 2e-5 in float32, as many units of the last
+/// place in other types. `epsilon` is std::numeric_limits<T>::epsilon().
+Tolerance first_tolerance(double epsilon);
+/// What every other variant must keep, given the largest error of variant 1 on the same input.
+Tolerance tolerance_against_first(double error_of_first, double epsilon, double factor = kForwardFactor);
+/// What two variants may differ by where the oracle did not look. Their errors add up, and
+/// `error_of_first` comes from a sample of the rows, so this is twice as wide.
+Tolerance tolerance_between(double error_of_first, double epsilon);
+
+struct Comparison {
+  bool ok = true;
+  double max_abs_err = 0;   ///< over everything; infinity where NaN or Inf is not matched by the same
+  std::int64_t count = 0;   ///< numbers compared
+  std::int64_t failed = 0;  ///< numbers out of tolerance
+  /// The number that misses its tolerance by most, or comes closest to it.
+  std::int64_t worst_row = -1, worst_column = -1;
+  double expected = 0, got = 0, tolerance = 0;
+  std::string mismatch;  ///< a sentence when the two cannot be compared at all
+
+  explicit operator bool() const { return ok; }
+};
+
+/// Compares row by row. NaN must meet NaN, and an infinity the same infinity.
+Comparison compare(std::span<const double> expected, std::span<const double> got, std::int64_t row_length,
+                   const Tolerance& tolerance);
+
+/// "row 3, column 17: expected 0.25, got 0.26 (error 0.01, allowed 2e-05); 12 of 768 numbers are off"
+std::string describe(const Comparison& comparison);
+
+/// Widens for comparison.
+std::vector<double> to_doubles(std::span<const float> values);
+
+}  // namespace ennead::oracle
