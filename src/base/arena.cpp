@@ -2,6 +2,7 @@
 #include "ennead/arena.h"
 
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "base/system_memory.h"
@@ -10,12 +11,13 @@ namespace ennead {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLargest = std::numeric_limits<std::size_t>::max() / 2;  // beyond it rounding up would overflow
 
 // Small blocks in steps of 64 bytes, large ones in steps of an eighth of their size: little is
 // wasted and a block freed by one operation fits the next.
 std::size_t rounded(std::size_t bytes) {
   std::size_t step = 64;
-  while (step * 8 < bytes) step *= 2;
+  while (step < bytes / 8) step *= 2;
   return (bytes + step - 1) / step * step;
 }
 
@@ -33,11 +35,10 @@ Refusal Arena::check(std::size_t bytes) const {
                     " bytes on top of ", in_use_);
   }
   if (options_.dry_run || bytes < kHugePage) return {};
-  const auto reusable = unused_.lower_bound(rounded(bytes));
-  if (reusable != unused_.end()) return {};
   // What lies unused in the arena can be given back first, so it counts as free.
   const std::size_t available = base::available_memory_bytes() + (reserved_ - in_use_);
   if (bytes <= available) return {};
+  if (bytes <= kLargest && unused_.lower_bound(rounded(bytes)) != unused_.end()) return {};
   return sentence("memory: expected a request that fits into the ", available, " bytes free on this machine, got ",
                   bytes, " bytes");
 }
