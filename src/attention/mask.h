@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one shape rule of dense masks, and what it makes of them.
+#pragma once
+
+#include <cstdint>
+
+#include "ennead/attention.h"
+
+namespace ennead::attention {
+
+/// What a mask is broadcast to.
+struct ScoreShape {
+  std::int64_t batch, heads, num_queries, num_keys;
+};
+
+/// Nothing when a mask of these sizes fits `shape` by the rule of AttentionMask.
+Refusal check_mask_sizes(const char* op, const Dims& mask, const ScoreShape& shape);
+
+template <class T>
+Refusal check_mask(const char* op, const AttentionMask<T>& mask, const ScoreShape& shape) {
+  if (!mask.allowed.empty()) {
+    if (Refusal refusal = check_mask_sizes(op, mask.allowed.sizes(), shape)) return refusal;
+  }
+  if (!mask.bias.empty()) return check_mask_sizes(op, mask.bias.sizes(), shape);
+  return {};
+}
+
+/// A mask that fits `shape`, as four axes; an axis of size 1 stays one.
+template <class T>
+Tensor<T> with_four_axes(const Tensor<T>& mask, const ScoreShape& shape) {
+  const std::int64_t rows = mask.size(-2), keys = mask.size(-1), row_stride = mask.stride(-2),
+                     key_stride = mask.stride(-1);
+  Dims sizes{1, 1, rows, keys}, strides{0, 0, row_stride, key_stride};
+  if (mask.rank() == 4) {
+    sizes = mask.sizes();
+    strides = mask.strides();
+  } else if (mask.rank() == 3 && mask.size(0) != 1) {
+    sizes = {shape.batch, shape.heads, rows, keys};
+    strides = {shape.heads * mask.stride(0), mask.stride(0), row_stride, key_stride};
+  }
+  return Tensor<T>(mask.storage(), mask.data(), sizes, strides);
+}
+
+/// A mask that fits `shape`, as the kernels read it: every axis in full, stride 0 where it repeats.
+template <class T>
+View<const T, 4> broadcast(const Tensor<T>& mask, const ScoreShape& shape) {
+  if (mask.empty()) return {};
+  View<const T, 4> view = with_four_axes(mask, shape).template view<4>();
+  const std::array<std::int64_t, 4> sizes{shape.batch, shape.heads, shape.num_queries, shape.num_keys};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (view.sizes[axis] == 1) view.strides[axis] = 0;
+  }
+  view.sizes = sizes;
+  return view;
+}
+
+}  // namespace ennead::attention
