@@ -29,7 +29,7 @@ class Arena {
   /// Nothing when `bytes` more can be handed out, else a sentence naming the bytes.
   Refusal check(std::size_t bytes) const;
 
-  /// A block of at least `bytes`; nullptr in a dry run or when bytes is 0. Throws Error when
+  /// A block of at least `bytes`; nullptr when bytes is 0; in a dry run a pointer to nowhere. Throws Error when
   /// check() refuses or the system has no memory.
   std::byte* allocate(std::size_t bytes);
   void release(std::byte* block, std::size_t bytes) noexcept;

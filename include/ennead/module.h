@@ -33,7 +33,14 @@ struct Weights {
 
   /// Uniform in +-1/sqrt(fan_in), as nn.Linear starts; the same numbers for every T and machine.
   static Weights random(const Context& context, const Config& config, std::uint64_t seed);
+  /// The tensors, without values.
+  static Weights uninitialized(const Context& context, const Config& config);
 };
+
+/// x ~ N(0, 1): [batch, num_tokens, d_in]; the same numbers for every T and machine.
+template <class T>
+Tensor<T> random_input(const Context& context, std::int64_t batch, std::int64_t num_tokens, std::int64_t d_in,
+                       std::uint64_t seed);
 
 /// Nothing when the configuration makes sense, else why not.
 Refusal check_config(const Config& config);

@@ -42,7 +42,7 @@ Tensor<T> matmul(const Tensor<T>& a, const Tensor<T>& b, Where where = Where::cu
 
 /// Any valid two-operand einsum, e.g. "bnd,do->bno". An index that is in one operand only and not
 /// in the result is summed; a repeated index takes the diagonal; without "->" the result has the
-/// indices that appear once, in alphabetical order. "..." stands for leading axes, broadcast.
+/// indices that appear once, in alphabetical order. "..." stands for axes not named. An axis of size 1 broadcasts.
 template <class T>
 Tensor<T> einsum(std::string_view equation, const Tensor<T>& a, const Tensor<T>& b, Where where = Where::current());
 

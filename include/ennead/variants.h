@@ -13,11 +13,6 @@
 
 namespace ennead {
 
-/// x ~ N(0, 1): [batch, num_tokens, d_in]; the same numbers for every T and machine.
-template <class T>
-Tensor<T> random_input(const Context& context, std::int64_t batch, std::int64_t num_tokens, std::int64_t d_in,
-                       std::uint64_t seed);
-
 /// What may be asked of a call besides x. A variant refuses what it cannot honour.
 template <class T>
 struct CallOptions {
@@ -57,8 +52,9 @@ class Variant {
   /// Nothing when the call is fine, else why not.
   Refusal check(const Tensor<T>& x, const CallOptions<T>& options) const;
 
-  /// Bytes of memory a call needs at its peak beyond x and the weights. Computes nothing.
-  std::size_t workspace_bytes(std::int64_t batch, std::int64_t num_tokens) const;
+  /// Bytes a call needs at its peak beyond x and the weights, result included, with the context's
+  /// threads and instruction set. Computes and allocates nothing.
+  std::size_t workspace_bytes(const Context& context, std::int64_t batch, std::int64_t num_tokens) const;
 
  protected:
   Variant(int number, const Config& config) : config_(config), number_(number) {}

@@ -10,6 +10,9 @@
 namespace ennead {
 namespace {
 
+// A dry run's blocks: a pointer that says "given" and is never followed.
+std::byte* nowhere() { return reinterpret_cast<std::byte*>(std::uintptr_t{64}); }
+
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLargest = std::numeric_limits<std::size_t>::max() / 2;  // beyond it rounding up would overflow
 
@@ -47,7 +50,7 @@ std::byte* Arena::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   require(check(bytes));
   const std::size_t size = rounded(bytes);
-  std::byte* block = nullptr;
+  std::byte* block = nowhere();
   if (!options_.dry_run) {
     // A block up to a quarter larger is good enough: better than fresh pages.
     const auto fit = unused_.lower_bound(size);
@@ -78,7 +81,7 @@ std::byte* Arena::allocate(std::size_t bytes) {
 
 void Arena::release(std::byte* block, std::size_t bytes) noexcept {
   in_use_ -= bytes;
-  if (block == nullptr) return;
+  if (block == nullptr || options_.dry_run) return;
   std::size_t size = rounded(bytes);
   if (const auto oversize = oversize_.find(block); oversize != oversize_.end()) {
     size = oversize->second;

@@ -82,7 +82,7 @@ Tensor<T> Tensor<T>::uninitialized(const Context& context, const Dims& sizes) {
 template <class T>
 Tensor<T> Tensor<T>::full(const Context& context, const Dims& sizes, T value) {
   Tensor tensor = uninitialized(context, sizes);
-  if (tensor.data() != nullptr) std::fill_n(tensor.data(), tensor.num_elements(), value);
+  if (!context.dry_run()) std::fill_n(tensor.data(), tensor.num_elements(), value);
   return tensor;
 }
 
@@ -94,7 +94,7 @@ Tensor<T> Tensor<T>::from(const Context& context, const Dims& sizes, std::span<c
                    values.size()));
   }
   Tensor tensor = uninitialized(context, sizes);
-  if (tensor.data() != nullptr) std::copy(values.begin(), values.end(), tensor.data());
+  if (!context.dry_run()) std::copy(values.begin(), values.end(), tensor.data());
   return tensor;
 }
 

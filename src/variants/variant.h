@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the variants' files share: how one enters the list, and the pieces around the idea.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "ennead/ops.h"
+#include "ennead/variants.h"
+
+namespace ennead::variants {
+
+inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+/// The upper left [n, n] of a mask buffer made for the whole context length.
+inline Tensor<bool> top_left(const Tensor<bool>& mask, std::int64_t n) {
+  return narrow(narrow(mask, 0, 0, n), 1, 0, n);
+}
+
+/// Rows [start, start + length) of a weight, or of a bias that may not be there.
+template <class T>
+Tensor<T> rows(const Tensor<T>& weight, std::int64_t start, std::int64_t length) {
+  return weight.empty() ? weight : narrow(weight, 0, start, length);
+}
+
+/// Three weights (or biases, which may not be there) one above the other.
+template <class T>
+Tensor<T> stacked(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value) {
+  if (query.empty()) return query;
+  const std::array parts{query, key, value};
+  return cat(std::span<const Tensor<T>>(parts), 0);
+}
+
+}  // namespace ennead::variants
+
+/// The last line of a variant's file: Class<T> is what variants.def calls `slug`. It has a
+/// constructor (int number, const Config&, const Weights<T>&) and a constant kSupports.
+#define ENNEAD_VARIANT_CLASS(slug, Class)                                                                \
+  namespace ennead::variants {                                                                           \
+  extern const Supports supports_##slug;                                                                 \
+  const Supports supports_##slug = Class<float>::kSupports;                                              \
+  template <class T>                                                                                     \
+  std::unique_ptr<Variant<T>> make_##slug(int number, const Config& config, const Weights<T>& weights) { \
+    return std::make_unique<Class<T>>(number, config, weights);                                          \
+  }                                                                                                      \
+  template std::unique_ptr<Variant<float>> make_##slug(int, const Config&, const Weights<float>&);       \
+  template std::unique_ptr<Variant<double>> make_##slug(int, const Config&, const Weights<double>&);     \
+  }
