@@ -47,7 +47,7 @@ class Tape {
   template <class T>
   void backward(const Tensor<T>& y, const Tensor<T>& dy);
 
-  /// dLoss/dx after backward(); zeros when y does not depend on x. Throws Error if x is not watched.
+  /// dLoss/dx after backward(), row-major; zeros when y does not depend on x. Throws Error if x is not watched.
   template <class T>
   Tensor<T> gradient(const Tensor<T>& x) const;
 

@@ -92,7 +92,14 @@ void Tape::backward(const Tensor<T>& y, const Tensor<T>& dy) {
 template <class T>
 Tensor<T> Tape::gradient(const Tensor<T>& x) const {
   if (!tracks(x)) raise("tape: expected a watched tensor, got one this tape does not know");
-  if (const auto* gradient = std::get_if<Tensor<T>>(&x.variable->gradient)) return *gradient;
+  if (const auto* gradient = std::get_if<Tensor<T>>(&x.variable->gradient)) {
+    if (gradient->is_contiguous()) return *gradient;
+    auto row_major = Tensor<T>::uninitialized(x.context(), x.sizes());
+    if (!x.context().dry_run()) {
+      base::for_each_element([](T& to, const T& from) { to = from; }, row_major, *gradient);
+    }
+    return row_major;
+  }
   return Tensor<T>::full(x.context(), x.sizes(), T{0});
 }
 

@@ -6,7 +6,7 @@
 // Matmuls:      1 projection, 1 batched scores, 1 batched mix, 1 output projection: 4.
 #include "variants/variant.h"
 
-namespace ennead::variants {
+namespace ennead::nine {
 namespace {
 
 template <class T>
@@ -61,6 +61,6 @@ class CombinedQkv final : public Variant<T> {
 };
 
 }  // namespace
-}  // namespace ennead::variants
+}  // namespace ennead::nine
 
 ENNEAD_VARIANT_CLASS(combined_qkv, CombinedQkv)

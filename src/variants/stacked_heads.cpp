@@ -6,7 +6,7 @@
 // Matmuls:      per head 3 projections, scores, mix; then 1 output projection: 12 x 5 + 1.
 #include "variants/variant.h"
 
-namespace ennead::variants {
+namespace ennead::nine {
 namespace {
 
 // One head with its own W_query, W_key and W_value, as the book's CausalAttention.
@@ -79,6 +79,6 @@ class StackedHeads final : public Variant<T> {
 };
 
 }  // namespace
-}  // namespace ennead::variants
+}  // namespace ennead::nine
 
 ENNEAD_VARIANT_CLASS(stacked_heads, StackedHeads)

@@ -11,7 +11,7 @@
 #include "ennead/ops.h"
 #include "ennead/variants.h"
 
-namespace ennead::variants {
+namespace ennead::nine {
 
 inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
@@ -34,12 +34,12 @@ Tensor<T> stacked(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>&
   return cat(std::span<const Tensor<T>>(parts), 0);
 }
 
-}  // namespace ennead::variants
+}  // namespace ennead::nine
 
 /// The last line of a variant's file: Class<T> is what variants.def calls `slug`. It has a
 /// constructor (int number, const Config&, const Weights<T>&) and a constant kSupports.
 #define ENNEAD_VARIANT_CLASS(slug, Class)                                                                \
-  namespace ennead::variants {                                                                           \
+  namespace ennead::nine {                                                                           \
   extern const Supports supports_##slug;                                                                 \
   const Supports supports_##slug = Class<float>::kSupports;                                              \
   template <class T>                                                                                     \

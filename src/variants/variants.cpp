@@ -10,19 +10,19 @@
 
 namespace ennead {
 
-namespace variants {
-#define ENNEAD_VARIANT(number, slug, title, parent, change)                       \
+namespace nine {
+#define ENNEAD_VARIANT(number, name, title, parent, change)                       \
   template <class T>                                                              \
-  std::unique_ptr<Variant<T>> make_##slug(int, const Config&, const Weights<T>&); \
-  extern const Supports supports_##slug;
+  std::unique_ptr<Variant<T>> make_##name(int, const Config&, const Weights<T>&); \
+  extern const Supports supports_##name;
 #include "variants/variants.def"
 #undef ENNEAD_VARIANT
-}  // namespace variants
+}  // namespace nine
 
 std::span<const VariantInfo> variants() {
   static const std::array list{
-#define ENNEAD_VARIANT(number, slug, title, parent, change) \
-  VariantInfo{number, #slug, title, parent, change, variants::supports_##slug},
+#define ENNEAD_VARIANT(number, name, title, parent, change) \
+  VariantInfo{number, #name, title, parent, change, nine::supports_##name},
 #include "variants/variants.def"
 #undef ENNEAD_VARIANT
   };
@@ -33,8 +33,8 @@ template <class T>
 std::unique_ptr<Variant<T>> make_variant(const VariantInfo& info, const Config& config, const Weights<T>& weights) {
   require(check_config(config));
   require(check_weights(config, weights));
-#define ENNEAD_VARIANT(number, slug, title, parent, change) \
-  if (info.slug == #slug) return variants::make_##slug<T>(number, config, weights);
+#define ENNEAD_VARIANT(number, name, title, parent, change) \
+  if (info.slug == #name) return nine::make_##name<T>(number, config, weights);
 #include "variants/variants.def"
 #undef ENNEAD_VARIANT
   raise(unknown_variant(info.slug));

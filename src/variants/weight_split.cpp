@@ -6,7 +6,7 @@
 // Matmuls:      3 projections, 1 batched scores, 1 batched mix, 1 output projection: 6.
 #include "variants/variant.h"
 
-namespace ennead::variants {
+namespace ennead::nine {
 namespace {
 
 template <class T>
@@ -63,6 +63,6 @@ class WeightSplit final : public Variant<T> {
 };
 
 }  // namespace
-}  // namespace ennead::variants
+}  // namespace ennead::nine
 
 ENNEAD_VARIANT_CLASS(weight_split, WeightSplit)
