@@ -18,5 +18,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/ennead-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/ennead-config.cmake ${PROJECT_BINARY_DIR}/ennead-config-version.cmake
   DESTINATION ${ENNEAD_CMAKE_DIR})
 
+# Relative to the file itself, so that the installed tree can be moved.
+file(RELATIVE_PATH ENNEAD_PC_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 configure_file(cmake/ennead.pc.in ${PROJECT_BINARY_DIR}/ennead.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ennead.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
