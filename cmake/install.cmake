@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` leaves behind: find_package(ennead) and pkg-config find it.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS ennead EXPORT ennead_targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY include/ennead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(ENNEAD_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ennead)
+install(EXPORT ennead_targets NAMESPACE ennead:: DESTINATION ${ENNEAD_CMAKE_DIR} FILE ennead-targets.cmake)
+configure_package_config_file(cmake/ennead-config.cmake.in ${PROJECT_BINARY_DIR}/ennead-config.cmake
+  INSTALL_DESTINATION ${ENNEAD_CMAKE_DIR})
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ennead-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ennead-config.cmake ${PROJECT_BINARY_DIR}/ennead-config-version.cmake
+  DESTINATION ${ENNEAD_CMAKE_DIR})
+
+# Relative to the file itself, so that the installed tree can be moved.
+file(RELATIVE_PATH ENNEAD_PC_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+configure_file(cmake/ennead.pc.in ${PROJECT_BINARY_DIR}/ennead.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ennead.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
