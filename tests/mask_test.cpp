@@ -18,6 +18,7 @@ using test::mask_at;
 using test::same_bits;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 const oracle::Tolerance kSixDigits{6e-7, 6e-7};
 
 template <class T>
@@ -158,8 +159,8 @@ TYPED_TEST(Mask, KeysBeyondTheLengthChangeNothing) {
   this->expect_right(operands, {.attn_mask = mask});
   test::for_each_index(operands.key.sizes(), [&](const Dims& at) {
     if (at[2] < lengths[at[0]]) return;
-    test::element(operands.key, at) = static_cast<TypeParam>(at[3] % 2 == 0 ? NAN : kInfinity);
-    test::element(operands.value, at) = static_cast<TypeParam>(NAN);
+    test::element(operands.key, at) = static_cast<TypeParam>(at[3] % 2 == 0 ? kNaN : kInfinity);
+    test::element(operands.value, at) = static_cast<TypeParam>(kNaN);
   });
   const auto after = this->attend(operands, mask);
   EXPECT_TRUE(same_bits(before.output, after.output));
@@ -181,10 +182,10 @@ TYPED_TEST(Mask, NothingBehindAMaskIsRead) {
     const auto clean_boolean = this->attend(operands, by_boolean), clean_bias = this->attend(operands, by_bias);
     for (const std::int64_t key : {std::int64_t{2}, length - 1}) {
       for (std::int64_t d = 0; d < 8; ++d) {
-        operands.key.at({0, 0, key, d}) = static_cast<TypeParam>(NAN);
+        operands.key.at({0, 0, key, d}) = static_cast<TypeParam>(kNaN);
         operands.key.at({0, 1, key, d}) = static_cast<TypeParam>(kInfinity);
         operands.value.at({0, 0, key, d}) = static_cast<TypeParam>(kInfinity);
-        operands.value.at({0, 1, key, d}) = static_cast<TypeParam>(NAN);
+        operands.value.at({0, 1, key, d}) = static_cast<TypeParam>(kNaN);
       }
     }
     EXPECT_TRUE(same_bits(clean_boolean.output, this->attend(operands, by_boolean).output)) << length;
