@@ -22,7 +22,7 @@ HEADER_LAYER = {
     "ops": "ops",
     "attention": "attention", "flex": "attention", "module": "attention",
     "variants": "variants",
-    "io": "io",
+    "io": "io", "weight_files": "io",
     "ennead": "apps",
 }
 # Kernels know memory and workers, nothing of tensors.

@@ -75,7 +75,7 @@ Tensor<T> read_tensor(const Context& context, const InputFile& file, const Store
   const auto total = static_cast<std::size_t>(tensor.num_elements());
   const std::size_t element_bytes = size_in_bytes(info.dtype);
   std::vector<std::byte> bytes(std::min(total, kPiece) * element_bytes);
-  for (std::size_t done = 0; done < total && tensor.data() != nullptr; done += kPiece) {
+  for (std::size_t done = 0; done < total && !context.dry_run(); done += kPiece) {
     const std::size_t count = std::min(kPiece, total - done);
     const std::span<std::byte> piece = std::span(bytes).first(count * element_bytes);
     require_io(file.read(info.data_offset + done * element_bytes, piece));
