@@ -62,6 +62,20 @@ void random_linears(std::uint64_t seed) {
 TEST(Linear, RandomShapesFloat) { random_linears<float>(1); }
 TEST(Linear, RandomShapesDouble) { random_linears<double>(2); }
 
+// Mutant: the kernels of x's instruction set read weights packed for another.
+TEST(Linear, WeightsKeepTheirInstructionSet) {
+  test::Random random(9);
+  test::for_each_isa([&](Isa weights_isa) {
+    const Context theirs = test::poisoned_context({.isa = weights_isa});
+    const auto weight = test::random_tensor<float>(theirs, {37, 29}, random);
+    const Linear<float> linear(weight);
+    test::for_each_isa([&](Isa isa) {
+      const auto x = test::random_tensor<float>(test::poisoned_context({.isa = isa}), {19, 29}, random);
+      EXPECT_TRUE(test::close(brute_linear(x, weight, {}), linear(x), {2e-5, 0}));
+    });
+  });
+}
+
 TEST(Linear, SizesOfNothing) {
   const Context context = test::poisoned_context();
   const auto bias = Tensor<float>::full(context, {2}, 3.0F);

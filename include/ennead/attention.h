@@ -35,6 +35,11 @@ struct AttentionMask {
   bool empty() const { return allowed.empty() && bias.empty(); }
 };
 
+/// Nothing when the mask fits the shape by that rule.
+template <class T>
+Refusal check_attn_mask(const AttentionMask<T>& mask, std::int64_t batch, std::int64_t heads, std::int64_t num_queries,
+                        std::int64_t num_keys);
+
 /// True where both masks are true; sizes broadcast from the last axis.
 Tensor<bool> logical_and(const Tensor<bool>& a, const Tensor<bool>& b, Where where = Where::current());
 
@@ -48,11 +53,11 @@ enum class CausalAlign {
 
 template <class T>
 struct AttentionOptions {
-  AttentionMask<T> attn_mask;  ///< all that is given here is combined by AND
+  AttentionMask<T> attn_mask = {};  ///< all that is given here is combined by AND
   bool is_causal = false;
   CausalAlign align = CausalAlign::top_left;
-  std::optional<double> scale;  ///< default 1 / sqrt(head_dim); any finite number
-  bool enable_gqa = false;      ///< query head h uses key head h / (heads / kv_heads)
+  std::optional<double> scale = {};  ///< default 1 / sqrt(head_dim); any finite number
+  bool enable_gqa = false;           ///< query head h uses key head h / (heads / kv_heads)
   bool return_lse = false;
 };
 
@@ -98,9 +103,9 @@ class MultiheadAttention {
  public:
   struct Options {
     bool is_causal = false;
-    AttentionMask<T> attn_mask;      ///< for [batch, heads, L, L], by the rule of AttentionMask
-    Tensor<bool> key_padding_block;  ///< [batch, L], true: padding
-    bool need_weights = true;        ///< never changes the output
+    AttentionMask<T> attn_mask = {};      ///< for [batch, heads, L, L], by the rule of AttentionMask
+    Tensor<bool> key_padding_block = {};  ///< [batch, L], true: padding
+    bool need_weights = true;             ///< never changes the output
     bool average_attn_weights = true;
   };
   struct Result {

@@ -150,8 +150,8 @@ struct NoScoreMod {};
 inline constexpr NoScoreMod no_score_mod{};
 
 struct FlexOptions {
-  std::optional<double> scale;  ///< default 1 / sqrt(head_dim)
-  bool enable_gqa = false;      ///< query head h uses key head h / (heads / kv_heads)
+  std::optional<double> scale = {};  ///< default 1 / sqrt(head_dim)
+  bool enable_gqa = false;           ///< query head h uses key head h / (heads / kv_heads)
   bool return_lse = false;
 };
 

@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention/mask.h"
-
 #include <algorithm>
 
 #include "base/for_each_element.h"
 #include "base/launch.h"
+#include "ennead/attention.h"
 
 namespace ennead {
-namespace attention {
+namespace {
 
-Refusal check_mask_sizes(const char* op, const Dims& mask, const ScoreShape& shape) {
-  const Dims full{shape.batch, shape.heads, shape.num_queries, shape.num_keys};
-  const std::int64_t items = shape.batch * shape.heads;
+Refusal check_mask_sizes(const Dims& mask, const Dims& full) {
+  const std::int64_t items = full[0] * full[1];
   const auto fits = [](std::int64_t size, std::int64_t expected) { return size == expected || size == 1; };
   bool good = mask.rank() >= 2 && mask.rank() <= 4;
-  if (good) good = fits(mask[mask.rank() - 2], shape.num_queries) && fits(mask[mask.rank() - 1], shape.num_keys);
+  if (good) good = fits(mask[mask.rank() - 2], full[2]) && fits(mask[mask.rank() - 1], full[3]);
   if (good && mask.rank() == 3) good = fits(mask[0], items);
-  if (good && mask.rank() == 4) good = fits(mask[0], shape.batch) && fits(mask[1], shape.heads);
+  if (good && mask.rank() == 4) good = fits(mask[0], full[0]) && fits(mask[1], full[1]);
   if (good) return {};
-  return sentence(op, ": expected an attn_mask of ", to_string({shape.num_queries, shape.num_keys}), ", ",
-                  to_string({items, shape.num_queries, shape.num_keys}), " (batch * heads first) or ", to_string(full),
-                  ", each axis or 1, got ", to_string(mask));
+  return sentence("attn_mask: expected ", to_string({full[2], full[3]}), ", ", to_string({items, full[2], full[3]}),
+                  " (batch * heads first) or ", to_string(full), ", any axis 1 instead, got ", to_string(mask));
 }
-
-}  // namespace attention
-
-namespace {
 
 /// Sizes of both operands broadcast together, counted from the last axis.
 Dims broadcast_sizes(const Dims& a, const Dims& b) {
@@ -54,6 +47,17 @@ Tensor<bool> logical_and(const Tensor<bool>& a, const Tensor<bool>& b, Where whe
 }
 
 template <class T>
+Refusal check_attn_mask(const AttentionMask<T>& mask, std::int64_t batch, std::int64_t heads, std::int64_t num_queries,
+                        std::int64_t num_keys) {
+  const Dims full{batch, heads, num_queries, num_keys};
+  if (!mask.allowed.empty()) {
+    if (Refusal refusal = check_mask_sizes(mask.allowed.sizes(), full)) return refusal;
+  }
+  if (!mask.bias.empty()) return check_mask_sizes(mask.bias.sizes(), full);
+  return {};
+}
+
+template <class T>
 AttentionMask<T> AttentionMask<T>::block(const Tensor<bool>& mask, Where where) {
   if (mask.empty()) raise("AttentionMask::block: expected a mask, got an empty handle");
   base::Launch launch(mask.context(), "logical_not", where);
@@ -73,7 +77,11 @@ AttentionMask<T> AttentionMask<T>::block(const Tensor<bool>& mask, Where where) 
   return allow(Tensor<bool>(allowed.storage(), allowed.data(), mask.sizes(), strides));
 }
 
-template struct AttentionMask<float>;
-template struct AttentionMask<double>;
+#define ENNEAD_INSTANTIATE(T)       \
+  template struct AttentionMask<T>; \
+  template Refusal check_attn_mask(const AttentionMask<T>&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+ENNEAD_INSTANTIATE(float)
+ENNEAD_INSTANTIATE(double)
+#undef ENNEAD_INSTANTIATE
 
 }  // namespace ennead

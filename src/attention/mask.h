@@ -13,16 +13,9 @@ struct ScoreShape {
   std::int64_t batch, heads, num_queries, num_keys;
 };
 
-/// Nothing when a mask of these sizes fits `shape` by the rule of AttentionMask.
-Refusal check_mask_sizes(const char* op, const Dims& mask, const ScoreShape& shape);
-
 template <class T>
-Refusal check_mask(const char* op, const AttentionMask<T>& mask, const ScoreShape& shape) {
-  if (!mask.allowed.empty()) {
-    if (Refusal refusal = check_mask_sizes(op, mask.allowed.sizes(), shape)) return refusal;
-  }
-  if (!mask.bias.empty()) return check_mask_sizes(op, mask.bias.sizes(), shape);
-  return {};
+Refusal check_mask(const AttentionMask<T>& mask, const ScoreShape& shape) {
+  return check_attn_mask(mask, shape.batch, shape.heads, shape.num_queries, shape.num_keys);
 }
 
 /// A mask that fits `shape`, as four axes; an axis of size 1 stays one.

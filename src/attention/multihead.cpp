@@ -71,8 +71,7 @@ Refusal MultiheadAttention<T>::check(const Tensor<T>& x, const Options& options)
     return sentence(kOp, ": expected key_padding_block ", to_string({x.size(0), x.size(1)}), ", got ",
                     to_string(padding.sizes()));
   }
-  return attention::check_mask(kOp, options.attn_mask,
-                               attention::ScoreShape{x.size(0), num_heads_, x.size(1), x.size(1)});
+  return attention::check_mask(options.attn_mask, attention::ScoreShape{x.size(0), num_heads_, x.size(1), x.size(1)});
 }
 
 template <class T>

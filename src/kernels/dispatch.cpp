@@ -1,20 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/kernels.h"
-#include "kernels/tables.h"
+// The tables, one per instruction set, and the choice among them.
 
+// The first include re-includes this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/dispatch.cpp"
+#include "kernels/simd/targets.h"
+#include "kernels/simd/entries-inl.h"
+// clang-format on
+
+#if ENNEAD_SIMD
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3
+constexpr Isa kIsa = Isa::avx512;
+#elif HWY_TARGET == HWY_AVX2
+constexpr Isa kIsa = Isa::avx2;
+#elif HWY_TARGET == HWY_SSE4
+constexpr Isa kIsa = Isa::sse4;
+#elif HWY_TARGET == HWY_NEON
+constexpr Isa kIsa = Isa::neon;
+#elif HWY_TARGET == HWY_WASM
+constexpr Isa kIsa = Isa::wasm128;
+#endif
+
+template <class T>
+constexpr Kernels<T> kKernels = {
+    .isa = kIsa,
+    .packed_elements = packed_elements<T>,
+    .pack_weights = pack_weights<T>,
+    .linear_scratch = linear_scratch<T>,
+    .linear = linear<T>,
+    .matmul_scratch = matmul_scratch<T>,
+    .matmul = matmul<T>,
+    .softmax = softmax<T>,
+    .attention_scratch = attention_scratch<T>,
+    .attention = attention<T>,
+    .attention_executed_flops = attention_executed_flops<T>,
+    .module_packed_elements = module_packed_elements<T>,
+    .pack_module = pack_module<T>,
+    .module_scratch = module_scratch<T>,
+    .module = module<T>,
+    .peak_loop = peak_loop<T>,
+};
+
+template <class T>
+const Kernels<T>* table() {
+#if HWY_HAVE_FLOAT64
+  return &kKernels<T>;
+#else
+  if constexpr (std::is_same_v<T, float>) return &kKernels<T>;
+  return &scalar_kernels<T>();
+#endif
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_SIMD
+
+#if HWY_ONCE
 namespace ennead::kernels {
 
 template <class T>
 const Kernels<T>& kernels_for(Isa isa) {
-  switch (isa) {
-    case Isa::scalar:
-    case Isa::sse4:
-    case Isa::avx2:
-    case Isa::avx512:
-    case Isa::neon:
-    case Isa::wasm128:
-      break;
-  }
+#if HWY_TARGETS & HWY_AVX3
+  if (isa == Isa::avx512) return *N_AVX3::table<T>();
+#endif
+#if HWY_TARGETS & HWY_AVX2
+  if (isa == Isa::avx2) return *N_AVX2::table<T>();
+#endif
+#if HWY_TARGETS & HWY_SSE4
+  if (isa == Isa::sse4) return *N_SSE4::table<T>();
+#endif
+#if HWY_TARGETS & HWY_NEON
+  if (isa == Isa::neon) return *N_NEON::table<T>();
+#endif
+#if HWY_TARGETS & HWY_WASM
+  if (isa == Isa::wasm128) return *N_WASM::table<T>();
+#endif
   return scalar_kernels<T>();
 }
 
@@ -22,3 +86,4 @@ template const Kernels<float>& kernels_for(Isa isa);
 template const Kernels<double>& kernels_for(Isa isa);
 
 }  // namespace ennead::kernels
+#endif  // HWY_ONCE

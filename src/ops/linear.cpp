@@ -56,7 +56,8 @@ Tensor<T> Linear<T>::operator()(const Tensor<T>& x, Where where) const {
   args.packed = packed_.data();
   args.bias = bias.data();
   args.y = View<T, 2>::contiguous(y.data(), {rows, out});
-  const auto& kernels = kernels::kernels_for<T>(context.isa());
+  // Packed weights fit one instruction set: theirs, whatever x was made with.
+  const auto& kernels = kernels::kernels_for<T>(packed_.context().isa());
   Executor& executor = context.executor();
   {
     const base::Scratch scratch(context, kernels.linear_scratch(args, executor.num_threads()));

@@ -62,7 +62,9 @@ void score_row(const AttentionArgs<T>& args, RowIndex row, T* scores) {
     if (!allowed(args, row, key)) {
       scores[key] = kBlocked<T>;
     } else if (args.bias.data) {
-      scores[key] += args.bias(batch, head, query, key);
+      // A bias of -inf blocks: adding it would let a NaN score through.
+      const T bias = args.bias(batch, head, query, key);
+      scores[key] = bias == kBlocked<T> ? bias : scores[key] + bias;
     }
   }
 }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// ennead bench: check the variants, then race them.
+#include <fmt/core.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "embedded.h"
+#include "interrupt.h"
+#include "io/file.h"
+#include "progress.h"
+#include "race.h"
+#include "render/bars.h"
+#include "render/published.h"
+#include "verdict_table.h"
+#include "verify.h"
+#include "work_flags.h"
+
+namespace ennead::cli {
+namespace {
+
+struct Flags {
+  WorkFlags work;
+  std::vector<std::string> names;
+  double seconds = 0;  ///< 0: by default, or by --quick
+  bool quick = false, published = false;
+  std::string json;
+};
+
+constexpr const char* kExamples = R"(Examples:
+  ennead bench                             all ten, about a minute
+  ennead bench --quick --published         under 20 seconds, beside the notebook's times
+  ennead bench 5 8 10 --threads 1 --tokens 4096 --batch 1
+  ennead bench --pass forward-backward     those that have gradients
+  ennead bench --json result.json          every sample, for programs
+Ctrl-C ends early; what was measured until then is printed and written.)";
+
+/// Without names: all that can run the pass.
+std::vector<const VariantInfo*> choose(const Flags& flags, Pass pass) {
+  std::vector<const VariantInfo*> chosen = resolve_variants(flags.names);
+  if (flags.names.empty() && pass == Pass::forward_backward) {
+    std::erase_if(chosen, [](const VariantInfo* info) { return !info->supports.gradient; });
+  }
+  require_pass(chosen, pass);
+  return chosen;
+}
+
+void print(const measure::Result& result, bool with_published) {
+  const render::Terminal terminal = render::detect_terminal();
+  fmt::print("{}", render::terminal_race(result, terminal));
+  if (with_published) {
+    const render::Published published = render::parse_published(std::string(embedded("data/published.json")));
+    fmt::print("\n{}", render::published_table(result, published, terminal));
+  }
+}
+
+int bench(const CLI::App& app, const Flags& flags) {
+  const Work work = resolve(app, flags.work);
+  const std::vector<const VariantInfo*> chosen = choose(flags, work.pass);
+  io::OutputFile file;
+  const bool write = !flags.json.empty() && flags.json != "-";
+  if (write) require(file.open(flags.json));
+  require_memory(chosen, work);
+
+  const InterruptFlag interrupt;
+  Progress progress;
+  const auto show = [&progress](const std::string& what) { progress.show(what); };
+  VerifyOptions verify_options;
+  verify_options.stop = InterruptFlag::raised;
+  verify_options.progress = show;
+  const Verification verification = verify(chosen, work, verify_options);
+  progress.clear();
+  if (verification.interrupted) {
+    fmt::print(stderr, "ennead: interrupted while checking; nothing was measured\n");
+    return 1;
+  }
+  if (!verification.ok()) {
+    fmt::print("{}", verdict_table(verification, render::detect_terminal()));
+    fmt::print(stderr, "ennead: expected right answers before timing them, got wrong ones; nothing was timed\n");
+    return 1;
+  }
+
+  RaceOptions options;
+  options.seconds = flags.quick ? 8 : 50;
+  if (flags.seconds > 0) {
+    options.seconds = flags.seconds;
+    options.max_rounds = 10'000;
+  }
+  options.stop = InterruptFlag::raised;
+  options.progress = show;
+  const measure::Result result = race(chosen, work, verification, options);
+  progress.clear();
+  if (flags.json == "-") {
+    fmt::print("{}", measure::to_json(result));
+  } else {
+    print(result, flags.published);
+  }
+  if (write) {
+    const std::string text = measure::to_json(result);
+    require(file.write(std::as_bytes(std::span(text))));
+    require(file.commit());
+    fmt::print(stderr, "wrote {}\n", flags.json);
+  }
+  if (result.interrupted) {
+    fmt::print(stderr, "ennead: interrupted; this is what was measured until then\n");
+    return 1;
+  }
+  for (const measure::Bar& bar : result.results) {
+    if (bar.share_of_peak > 1) {
+      fmt::print(stderr, "ennead: expected shares of the peak of at most 1, got {:.3f} for {}\n", bar.share_of_peak,
+                 bar.slug);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+Action bench_command(CLI::App& app) {
+  const auto flags = std::make_shared<Flags>();
+  app.add_option("variants", flags->names, "numbers or names of `ennead list`; all unless given");
+  app.add_flag("--quick", flags->quick, "fewer rounds: done within 20 seconds on two cores");
+  app.add_option("--seconds", flags->seconds, "how long the rounds take; at most 50 unless given")
+      ->check(positive_seconds())
+      ->type_name("S");
+  app.add_option("--json", flags->json, "write every sample to this file (- for standard output)")->type_name("FILE");
+  app.add_flag("--published", flags->published, "show the notebook's published times beside, in grey");
+  add_pass_flag(app, flags->work);
+  add_shape_flags(app, flags->work);
+  app.footer(kExamples);
+  return [flags, &app] { return bench(app, *flags); };
+}
+
+}  // namespace ennead::cli

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "race.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "ennead/trace.h"
+#include "measure/machine_limits.h"
+#include "measure/noise.h"
+#include "measure/rounds.h"
+#include "measure/statistics.h"
+#include "stand.h"
+#include "version.h"
+
+namespace ennead::cli {
+namespace {
+
+using measure::Bar;
+using measure::Contender;
+
+/// One variant on its way through the race.
+template <class T>
+struct Entrant {
+  const VariantInfo* info = nullptr;
+  std::unique_ptr<Variant<T>> variant;  ///< null where packing belongs to the pass
+  std::int64_t plan_ns = 0, peak_bytes = 0;
+  double executed_flops = 0;
+};
+
+template <class T>
+void run(const Stand<T>& stand, const Entrant<T>& entrant) {
+  if (entrant.variant != nullptr) {
+    (*entrant.variant)(stand.x);
+  } else {
+    stand.train_step(*entrant.info);
+  }
+}
+
+/// Packs the weights, and learns from one untimed call what it takes and does.
+template <class T>
+Entrant<T> prepare(const VariantInfo& info, const Stand<T>& stand, const measure::Clock& now) {
+  Entrant<T> entrant;
+  entrant.info = &info;
+  if (stand.pass == Pass::forward) {
+    const std::int64_t start = now();
+    entrant.variant = stand.plan(info);
+    entrant.plan_ns = now() - start;
+  }
+  Arena& arena = stand.context.arena();
+  arena.reset_peak();
+  const std::size_t before = arena.bytes_in_use();
+  Trace trace;
+  stand.context.set_trace(&trace);
+  run(stand, entrant);
+  stand.context.set_trace(nullptr);
+  entrant.peak_bytes = static_cast<std::int64_t>(arena.peak_bytes() - before);
+  for (const TraceEvent& event : trace.events) entrant.executed_flops += event.executed_flops;
+  return entrant;
+}
+
+Bar make_bar(const VariantInfo& info, const measure::Samples& samples, const std::vector<double>& ratios,
+             const Work& work, double peak) {
+  Bar bar;
+  bar.number = info.number;
+  bar.slug = info.slug;
+  bar.title = info.title;
+  bar.samples_ns = samples.ns;
+  const std::vector<double> times(samples.ns.begin(), samples.ns.end());
+  bar.median_ns = measure::median(times);
+  bar.spread = measure::spread(times);
+  bar.ratio_to_1 = measure::median(ratios);
+  const measure::Interval interval = measure::median_interval(ratios);
+  bar.ratio_interval = {interval.low, interval.high};
+  bar.useful_flops = useful_flops(work.shape, work.pass);
+  bar.share_of_peak = bar.useful_flops / (bar.median_ns * 1e-9) / peak;
+  bar.cpu_share =
+      static_cast<double>(samples.cpu_ns) / (static_cast<double>(samples.wall_ns) * static_cast<double>(work.threads));
+  return bar;
+}
+
+template <class T>
+measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& work, const Verification& verification,
+                     const RaceOptions& options) {
+  constexpr double kPeakSeconds = 0.003;  // long enough to fill a clock step, short beside any round
+  measure::Result result;
+  result.work = {work.shape, std::string(name(work.pass)), std::string(name(work.precision)), work.seed};
+  result.machine = machine_record(std::string(ennead::name(work.isa)), work.threads);
+  result.build = build_record();
+  result.base = chosen.front()->number;
+  result.largest_difference = verification.largest_difference;
+
+  const Stand<T> stand(work, work.context());
+  measure::RoundsOptions rounds_options;
+  std::vector<Entrant<T>> entrants;
+  for (const VariantInfo* info : chosen) {
+    options.progress("planning " + std::string(info->slug));
+    entrants.push_back(prepare(*info, stand, rounds_options.now));
+  }
+  std::vector<Contender> contenders;
+  for (const Entrant<T>& entrant : entrants) {
+    contenders.push_back({std::string(entrant.info->slug), [&stand, &entrant] { run(stand, entrant); }});
+  }
+  const auto read_peak = [&] {
+    result.peak_flops.push_back(
+        measure::read_fma_peak(stand.context.executor(), work.isa, work.precision, kPeakSeconds));
+  };
+  rounds_options.seconds = options.seconds;
+  rounds_options.max_rounds = options.max_rounds;
+  rounds_options.seed = work.seed;
+  rounds_options.stop = options.stop;
+  rounds_options.progress = options.progress;
+  rounds_options.around = read_peak;
+  const measure::Rounds rounds = run_rounds(contenders, rounds_options);
+
+  result.interrupted = rounds.interrupted;
+  const double peak = result.best_peak();
+  for (std::size_t i = 0; i < entrants.size(); ++i) {
+    const std::vector<double> ratios = measure::paired_ratios(rounds, i, 0);
+    Bar bar = make_bar(*chosen[i], rounds.samples[i], ratios, work, peak);
+    bar.plan_ns = static_cast<double>(entrants[i].plan_ns);
+    bar.peak_bytes = entrants[i].peak_bytes;
+    bar.executed_flops = entrants[i].executed_flops;
+    bar.max_abs_err = verification.verdicts[i].max_abs_err;
+    bar.ok = verification.verdicts[i].ok;
+    result.ratio_coverage = measure::median_interval(ratios).coverage;
+    result.results.push_back(std::move(bar));
+  }
+  result.warnings = measure::noise_warnings(result);
+  return result;
+}
+
+}  // namespace
+
+measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& work, const Verification& verification,
+                     const RaceOptions& options) {
+  return work.precision == Precision::float32 ? race<float>(chosen, work, verification, options)
+                                              : race<double>(chosen, work, verification, options);
+}
+
+}  // namespace ennead::cli

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times variants whose answers were checked.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "measure/result.h"
+#include "verify.h"
+#include "work.h"
+
+namespace ennead::cli {
+
+struct RaceOptions {
+  double seconds = 50;
+  int max_rounds = 101;  ///< more only polishes digits
+  std::function<bool()> stop = [] { return false; };
+  std::function<void(const std::string& what)> progress = [](const std::string&) {};
+};
+
+/// Interleaved rounds over `chosen`, ratios to variant 1, or to the first of them.
+measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& work, const Verification& verification,
+                     const RaceOptions& options);
+
+}  // namespace ennead::cli

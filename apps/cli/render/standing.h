@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a result says once it is read: who is fastest, and the words around the numbers. Shared by
+// every renderer, so that terminal, picture and table cannot disagree.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "measure/result.h"
+
+namespace ennead::render {
+
+/// Indices of the fastest bar and of all whose ratio intervals overlap its own: joint winners.
+std::vector<std::size_t> winners(const measure::Result& result);
+double longest_median(const measure::Result& result);
+
+/// "[8, 1024, 768]": what every variant returns.
+std::string output_shape(const measure::Shape& shape);
+/// "forward pass of x [8, 1024, 768], 12 heads of 64, causal, float32"
+std::string work_line(const measure::WorkRecord& work);
+/// "AMD EPYC 9B45, avx512, 2 threads"
+std::string machine_line(const measure::MachineRecord& machine);
+/// "all ten return [8, 1024, 768]; largest difference between any two 2.1e-06"
+std::string shape_card(const measure::Result& result);
+/// "fastest: 10 fused_module, 3.1 times as fast as 1 stacked_heads", or the joint winners.
+std::string winner_line(const measure::Result& result);
+/// "0.412 [0.409, 0.415]"; the base itself is "1".
+std::string ratio_text(const measure::Bar& bar, const measure::Result& result);
+
+}  // namespace ennead::render

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every variant is given: the same weights and the same x. And one pass over them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ennead/tape.h"
+#include "ennead/variants.h"
+#include "work.h"
+
+namespace ennead::cli {
+
+/// The output of a pass, and after a backward one the gradients of x and of every weight in the
+/// order of Weights.
+template <class T>
+struct PassResult {
+  Tensor<T> output;
+  std::vector<Tensor<T>> gradients;
+};
+
+template <class T>
+struct Stand {
+  Stand(const Work& work, const Context& context);
+
+  std::unique_ptr<Variant<T>> plan(const VariantInfo& info) const { return make_variant(info, config, weights); }
+  /// Packs, runs forward and backward: in a training step the weights are new each time, so
+  /// packing them belongs to the pass.
+  PassResult<T> train_step(const VariantInfo& info) const;
+  /// Plan and pass, whichever the work asks for.
+  PassResult<T> run_once(const VariantInfo& info) const;
+
+  Context context;
+  Config config;
+  Pass pass;
+  Weights<T> weights;
+  Tensor<T> x;
+  Tensor<T> d_output;  ///< dLoss/d(output); empty when only the forward pass is asked for
+};
+
+}  // namespace ennead::cli

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verify.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "oracle/compare.h"
+#include "oracle/oracle.h"
+#include "stand.h"
+
+namespace ennead::cli {
+namespace {
+
+template <class T>
+std::vector<double> doubles(const Tensor<T>& tensor) {
+  if (tensor.empty()) return {};
+  const T* data = tensor.data();  // weights, x and outputs are row-major
+  return std::vector<double>(data, data + tensor.num_elements());
+}
+
+/// The oracle's rows of every batch item, [batch][rows * d_out]; items are independent, so they are
+/// spread over the threads.
+template <class T>
+std::vector<std::vector<double>> oracle_rows(const Stand<T>& stand, const std::vector<std::int64_t>& rows) {
+  const Weights<T>& weights = stand.weights;
+  oracle::Module module;
+  module.d_in = stand.config.d_in;
+  module.d_out = stand.config.d_out;
+  module.num_heads = stand.config.num_heads;
+  module.W_query = doubles(weights.W_query);
+  module.W_key = doubles(weights.W_key);
+  module.W_value = doubles(weights.W_value);
+  module.b_query = doubles(weights.b_query);
+  module.b_key = doubles(weights.b_key);
+  module.b_value = doubles(weights.b_value);
+  module.out_weight = doubles(weights.out_proj_weight);
+  module.out_bias = doubles(weights.out_proj_bias);
+  oracle::Rules rules;
+  rules.causal = stand.config.is_causal;
+
+  const std::int64_t batch = stand.x.size(0), num_tokens = stand.x.size(1), item = num_tokens * stand.x.size(2);
+  std::vector<std::vector<double>> expected(static_cast<std::size_t>(batch));
+  const auto one_item = [&](std::int64_t b, int) {
+    const T* first = stand.x.data() + b * item;
+    expected[static_cast<std::size_t>(b)] =
+        oracle::module_rows(module, std::vector<double>(first, first + item), 1, num_tokens, rules, rows);
+  };
+  stand.context.executor().run(batch, one_item);
+  return expected;
+}
+
+/// Compares the sampled rows of one output with the oracle's.
+template <class T>
+void judge_by_oracle(const Tensor<T>& output, const std::vector<std::vector<double>>& expected,
+                     const std::vector<std::int64_t>& rows, const oracle::Tolerance& tolerance, Verdict& verdict) {
+  const std::int64_t num_tokens = output.size(1), d_out = output.size(2);
+  double closest = -1;  // error / allowed of the worst item so far
+  for (std::size_t b = 0; b < expected.size(); ++b) {
+    std::vector<double> got;
+    got.reserve(expected[b].size());
+    for (const std::int64_t row : rows) {
+      const T* first = output.data() + (static_cast<std::int64_t>(b) * num_tokens + row) * d_out;
+      got.insert(got.end(), first, first + d_out);
+    }
+    const oracle::Comparison comparison = oracle::compare(expected[b], got, d_out, tolerance);
+    verdict.ok = verdict.ok && comparison.ok;
+    verdict.max_abs_err = std::max(verdict.max_abs_err, comparison.max_abs_err);
+    const double excess = std::abs(comparison.expected - comparison.got) / comparison.tolerance;
+    if (excess > closest || !(excess >= 0)) {
+      closest = std::isfinite(excess) ? excess : std::numeric_limits<double>::infinity();
+      const std::int64_t row = comparison.worst_row < 0 ? 0 : rows[static_cast<std::size_t>(comparison.worst_row)];
+      verdict.worst = fmt::format("[{}, {}, {}]: {:.6g}, got {:.6g}", b, row, comparison.worst_column,
+                                  comparison.expected, comparison.got);
+    }
+  }
+}
+
+/// The smallest and largest value any variant gave at each place: their largest distance is the
+/// largest difference between any two outputs.
+template <class T>
+class Envelope {
+ public:
+  void add(const Tensor<T>& output) {
+    const std::span<const T> values(output.data(), static_cast<std::size_t>(output.num_elements()));
+    if (low_.empty()) {
+      low_.assign(values.begin(), values.end());
+      high_ = low_;
+      return;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      low_[i] = std::min(low_[i], values[i]);
+      high_[i] = std::max(high_[i], values[i]);
+    }
+  }
+
+  double largest_difference() const {
+    double largest = 0;
+    for (std::size_t i = 0; i < low_.size(); ++i) {
+      largest = std::max(largest, static_cast<double>(high_[i]) - static_cast<double>(low_[i]));
+    }
+    return largest;
+  }
+
+ private:
+  std::vector<T> low_, high_;
+};
+
+/// Compares two outputs in full, a batch item at a time so that the widened copies stay small.
+template <class T>
+oracle::Comparison compare_outputs(const Tensor<T>& expected, const Tensor<T>& got,
+                                   const oracle::Tolerance& tolerance) {
+  const std::int64_t item = expected.size(1) * expected.size(2);
+  for (std::int64_t b = 0; b < expected.size(0); ++b) {
+    const T *e = expected.data() + b * item, *g = got.data() + b * item;
+    const oracle::Comparison comparison = oracle::compare(
+        std::vector<double>(e, e + item), std::vector<double>(g, g + item), expected.size(2), tolerance);
+    if (!comparison.ok) return comparison;
+  }
+  return {};
+}
+
+/// Gradients have no oracle here: they are compared with variant 1's. A sum over thousands of rows
+/// in float32 is good to a few hundred units of the last place of its largest number.
+template <class T>
+void judge_gradients(const std::vector<Tensor<T>>& expected, const std::vector<Tensor<T>>& got, Verdict& verdict) {
+  constexpr double kAllowed = 1024 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    double largest = 0, difference = 0;
+    const std::vector<double> e = doubles(contiguous(expected[i])), g = doubles(contiguous(got[i]));
+    for (std::size_t at = 0; at < e.size(); ++at) {
+      largest = std::max(largest, std::abs(e[at]));
+      const double distance = std::abs(e[at] - g[at]);
+      difference = distance <= difference ? difference : distance;  // keeps a NaN
+    }
+    const double relative = largest > 0 ? difference / largest : difference;
+    verdict.gradient_err = relative <= verdict.gradient_err ? verdict.gradient_err : relative;
+  }
+  if (!(verdict.gradient_err <= kAllowed)) verdict.ok = false;
+}
+
+template <class T>
+Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& work, const VerifyOptions& options) {
+  constexpr double kEpsilon = static_cast<double>(std::numeric_limits<T>::epsilon());
+  Arena::Options poisoned;
+  poisoned.poison = true;
+  const Stand<T> stand(work, work.context(poisoned));
+  const std::vector<std::int64_t> rows = oracle::sample_rows(work.shape.num_tokens, options.rows);
+
+  Verification result;
+  result.rows_checked = static_cast<std::int64_t>(rows.size());
+  options.progress("computing the right answer in float64");
+  const std::vector<std::vector<double>> expected = oracle_rows(stand, rows);
+
+  std::vector<const VariantInfo*> order = chosen;
+  const VariantInfo* first = &variants().front();
+  if (chosen.front() != first && !stand.context.arena().check(bytes_needed(*first, work))) {
+    order.insert(order.begin(), first);
+  }
+  std::optional<double> error_of_first;
+  PassResult<T> reference;
+  Envelope<T> envelope;
+  for (const VariantInfo* info : order) {
+    if (options.stop()) {
+      result.interrupted = true;
+      break;
+    }
+    options.progress(fmt::format("checking {}", info->slug));
+    Verdict verdict;
+    verdict.info = info;
+    verdict.ok = true;
+    PassResult<T> pass = stand.run_once(*info);
+    const oracle::Tolerance tolerance =
+        error_of_first ? oracle::tolerance_against_first(*error_of_first, kEpsilon) : oracle::first_tolerance(kEpsilon);
+    judge_by_oracle(pass.output, expected, rows, tolerance, verdict);
+    if (info == first) error_of_first = verdict.max_abs_err;
+    if (error_of_first) verdict.times_first = verdict.max_abs_err / *error_of_first;
+    const bool wanted = info != first || chosen.front() == first;
+    if (wanted) envelope.add(pass.output);
+    if (reference.output.empty()) {
+      reference = std::move(pass);
+    } else {
+      const double allowed_error = error_of_first.value_or(oracle::first_tolerance(kEpsilon).absolute);
+      const oracle::Comparison full =
+          compare_outputs(reference.output, pass.output, oracle::tolerance_between(allowed_error, kEpsilon));
+      if (!full.ok && verdict.ok) {
+        verdict.ok = false;
+        verdict.worst = fmt::format("differs from {}: {}", order.front()->slug, oracle::describe(full));
+      }
+      judge_gradients(reference.gradients, pass.gradients, verdict);
+    }
+    if (wanted) result.verdicts.push_back(verdict);
+  }
+  result.largest_difference = envelope.largest_difference();
+  return result;
+}
+
+}  // namespace
+
+bool Verification::ok() const {
+  return std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) { return verdict.ok; });
+}
+
+Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& work, const VerifyOptions& options) {
+  return work.precision == Precision::float32 ? verify<float>(chosen, work, options)
+                                              : verify<double>(chosen, work, options);
+}
+
+}  // namespace ennead::cli

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work that is asked for: a shape, a pass, an element type, and who does it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ennead/context.h"
+#include "ennead/cpu.h"
+#include "ennead/variants.h"
+#include "measure/machine_limits.h"
+#include "measure/result.h"
+
+namespace ennead::cli {
+
+enum class Pass { forward, forward_backward };
+using measure::Precision;
+using measure::Shape;
+
+struct Work {
+  Shape shape;
+  Pass pass = Pass::forward;
+  Precision precision = Precision::float32;
+  std::uint64_t seed = 1;
+  int threads = 1;
+  Isa isa = Isa::scalar;
+
+  Config config() const;
+  Context context(const Arena::Options& arena = {}) const;
+};
+
+std::string_view name(Pass pass);
+std::string_view name(Precision precision);
+
+/// Multiply-adds * 2 that the result needs: masked products are not among them, whoever computes
+/// them. The same for all variants, so that shares of the peak compare times and nothing else.
+double useful_flops(const Shape& shape, Pass pass);
+
+/// Bytes of one pass of `info` at its peak, weights and x included, found without touching memory.
+std::size_t bytes_needed(const VariantInfo& info, const Work& work);
+
+/// Throws Error with the bytes needed when one of `chosen` would not fit this machine's memory.
+void require_memory(const std::vector<const VariantInfo*>& chosen, const Work& work);
+
+}  // namespace ennead::cli

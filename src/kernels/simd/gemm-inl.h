@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of a matrix product out of tiles: any numbers of rows and columns, any strides of the result.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_SIMD_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_SIMD_GEMM_INL_H_
+#undef ENNEAD_KERNELS_SIMD_GEMM_INL_H_
+#else
+#define ENNEAD_KERNELS_SIMD_GEMM_INL_H_
+#endif
+#include "kernels/simd/pack-inl.h"
+#include "kernels/simd/tile-inl.h"
+// clang-format on
+
+#if ENNEAD_SIMD
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE {
+
+/// Depth is cut into chunks so that a block of rows and a panel stay in the second level cache; a
+/// later chunk goes on from the stored sums.
+constexpr std::int64_t kDepthChunk = 2048;
+/// Bytes of the left operand in a block of rows: half of a small second level cache.
+constexpr std::int64_t kBlockBytes = 1 << 19;
+
+/// Rows of the left operand that are multiplied with a panel before the next panel comes.
+template <class T>
+constexpr std::int64_t rows_per_block(std::int64_t depth) {
+  const std::int64_t bytes_per_row = std::max<std::int64_t>(1, std::min(depth, kDepthChunk)) * std::int64_t{sizeof(T)};
+  const std::int64_t tiles = std::clamp<std::int64_t>(kBlockBytes / bytes_per_row / kGemmTile.rows, 1, 96);
+  return tiles * kGemmTile.rows;
+}
+
+/// c[rows, columns] = start + a * panels, or c + a * panels.
+template <class T>
+struct Block {
+  std::int64_t rows, columns, depth;
+  Rows<T> a;
+  const T* packed_rows = nullptr;  ///< a through pack_rows(), when its depth stride is not 1
+  const T* panels;                 ///< of the first column
+  std::int64_t panel_depth;        ///< depth of the whole panels
+  std::int64_t depth0 = 0;         ///< where in it this chunk of `depth` starts
+  T* c;
+  std::int64_t row_stride, column_stride;  ///< of c
+  const T* start = nullptr;                ///< one value per column; nullptr: zeros
+  bool add = false;                        ///< start from c
+};
+
+/// A tile that misses columns, or whose columns do not lie side by side, goes through a buffer.
+template <int kVectors, class T>
+HWY_NOINLINE void multiply_partial_tile(const Block<T>& block, std::int64_t rows, Rows<T> a, const T* panel,
+                                        const T* start, T* c, std::int64_t columns) {
+  constexpr std::int64_t kWidth = kVectors * kLanes<T>;
+  HWY_ALIGN T buffer[kGemmTile.rows * kWidth] = {};
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      if (block.add) {
+        buffer[i * kWidth + j] = c[i * block.row_stride + j * block.column_stride];
+      } else if (start) {
+        buffer[i * kWidth + j] = start[j];
+      }
+    }
+  }
+  kTileFunctions<kVectors, T>[static_cast<std::size_t>(rows - 1)](block.depth, a, panel, {buffer, kWidth},
+                                                                  {buffer, kWidth});
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      c[i * block.row_stride + j * block.column_stride] = buffer[i * kWidth + j];
+    }
+  }
+}
+
+/// All rows of a block times one panel of kVectors vectors.
+template <int kVectors, class T>
+HWY_NOINLINE void multiply_panel(const Block<T>& block, const T* panel, std::int64_t column0) {
+  constexpr std::int64_t kWidth = kVectors * kLanes<T>;
+  HWY_ALIGN static constexpr T kZeros[kWidth] = {};
+  const std::int64_t columns = std::min(kWidth, block.columns - column0);
+  const bool whole = columns == kWidth && block.column_stride == 1;
+  const T* start = block.start ? block.start + column0 : nullptr;
+  const RowSplit split(block.rows);
+  for (std::int64_t tile = 0; tile < split.tiles; ++tile) {
+    const std::int64_t row0 = split.first_row(tile), rows = split.num_rows(tile);
+    const Rows<T> a = block.packed_rows ? Rows<T>{block.packed_rows + row0 * block.depth, 1, rows}
+                                        : Rows<T>{block.a.data + row0 * block.a.row_stride, block.a.row_stride, 1};
+    T* c = block.c + row0 * block.row_stride + column0 * block.column_stride;
+    if (whole) {
+      const RowMajor<T> target{c, block.row_stride};
+      const RowMajor<const T> from =
+          block.add ? RowMajor<const T>{c, block.row_stride} : RowMajor<const T>{start ? start : kZeros, 0};
+      kTileFunctions<kVectors, T>[static_cast<std::size_t>(rows - 1)](block.depth, a, panel, from, target);
+    } else {
+      multiply_partial_tile<kVectors>(block, rows, a, panel, start, c, columns);
+    }
+  }
+}
+
+template <int kVectors, class T>
+HWY_INLINE void multiply_last_panel(const Block<T>& block, const T* panel, std::int64_t column0, std::int64_t vectors) {
+  if constexpr (kVectors > 0) {
+    if (vectors < kVectors) return multiply_last_panel<kVectors - 1>(block, panel, column0, vectors);
+    multiply_panel<kVectors>(block, panel, column0);
+  }
+}
+
+template <class T>
+void multiply_block(const Block<T>& block) {
+  constexpr std::int64_t kWidth = kPanelColumns<T>;
+  for (std::int64_t column = 0; column < block.columns; column += kWidth) {
+    const std::int64_t vectors = std::min<std::int64_t>(kGemmTile.vectors, ceil_div(block.columns - column, kLanes<T>));
+    const T* panel = block.panels + column * block.panel_depth + block.depth0 * vectors * kLanes<T>;
+    multiply_last_panel<kGemmTile.vectors>(block, panel, column, vectors);
+  }
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_SIMD
+
+#endif  // toggled per target

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tiles of each instruction set.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_SIMD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_SIMD_TILES_INL_H_
+#undef ENNEAD_KERNELS_SIMD_TILES_INL_H_
+#else
+#define ENNEAD_KERNELS_SIMD_TILES_INL_H_
+#endif
+#include "kernels/simd/vector-inl.h"
+// clang-format on
+
+#if ENNEAD_SIMD
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE {
+
+/// A tile is `kRows` rows of `kVectors` vectors, all in registers while k runs.
+struct Tile {
+  int rows, vectors;
+};
+
+#if HWY_TARGET == HWY_AVX3
+constexpr Tile kGemmTile = {12, 2};
+#elif HWY_TARGET == HWY_AVX2
+constexpr Tile kGemmTile = {6, 2};
+#elif HWY_TARGET == HWY_SSE4
+constexpr Tile kGemmTile = {6, 2};
+#elif HWY_TARGET == HWY_NEON
+constexpr Tile kGemmTile = {8, 3};
+#else
+constexpr Tile kGemmTile = {4, 2};
+#endif
+
+}  // namespace ennead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_SIMD
+
+#endif  // toggled per target

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is printed, drawn and written for a README.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+
+#include "embedded.h"
+#include "ennead/error.h"
+#include "line_diff.h"
+#include "measure/result.h"
+#include "render/bars.h"
+#include "render/markdown.h"
+#include "render/numbers.h"
+#include "render/published.h"
+#include "render/standing.h"
+#include "render/svg.h"
+#include "render/table.h"
+
+namespace ennead::render {
+namespace {
+
+measure::Bar bar(int number, const char* slug, double ms, double low, double high) {
+  measure::Bar bar;
+  bar.number = number;
+  bar.slug = slug;
+  bar.title = slug;
+  bar.samples_ns.assign(9, static_cast<std::int64_t>(ms * 1e6));
+  bar.median_ns = ms * 1e6;
+  bar.spread = 0.012;
+  bar.ratio_to_1 = (low + high) / 2;
+  bar.ratio_interval = {low, high};
+  bar.share_of_peak = 0.87;
+  bar.useful_flops = 51e9;
+  bar.executed_flops = 64e9;
+  bar.peak_bytes = 403'000'000;
+  bar.plan_ns = 4e6;
+  bar.cpu_share = 0.98;
+  bar.max_abs_err = 2.4e-6;
+  bar.ok = true;
+  return bar;
+}
+
+measure::Result race() {
+  measure::Result result;
+  result.machine = {"AMD EPYC 9B45 128-Core Processor", {}, "avx512", 2, 2, ""};
+  result.peak_flops = {500e9, 510e9};
+  result.ratio_coverage = 0.96;
+  result.largest_difference = 3.1e-6;
+  result.results = {bar(1, "stacked_heads", 412, 1, 1), bar(5, "fused_causal", 115, 0.278, 0.282),
+                    bar(7, "module_need_weights", 212, 0.51, 0.52), bar(10, "fused_module", 114, 0.276, 0.279)};
+  result.warnings = {"the machine became 7% slower between the first and the second half of the rounds"};
+  return result;
+}
+
+Published published() { return parse_published(std::string(cli::embedded("data/published.json"))); }
+
+Terminal terminal(int width, bool color, bool unicode) {
+  Terminal terminal;
+  terminal.width = width;
+  terminal.color = color;
+  terminal.unicode = unicode;
+  return terminal;
+}
+
+// Kills a column that grows, and colours or blocks where they cannot be shown.
+TEST(CliBars, FitEightyPlainColumns) {
+  const std::string text = terminal_race(race(), terminal(80, false, false)) + "\n" +
+                           published_table(race(), published(), terminal(80, false, false));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  for (char c : text) ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << static_cast<int>(c);
+}
+
+TEST(CliBars, ColumnsStandUnderEachOther) {
+  const std::string text = terminal_race(race(), terminal(100, false, true));
+  std::istringstream lines(text);
+  std::vector<std::size_t> ends;  // where "ms" ends, counted in columns
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t unit = line.find(" ms ");
+    if (unit != std::string::npos && line.find("█") != std::string::npos) {
+      ends.push_back(columns(std::string_view(line).substr(0, unit)));
+    }
+  }
+  ASSERT_EQ(ends.size(), 4u);
+  EXPECT_EQ(std::count(ends.begin(), ends.end(), ends[0]), 4);
+}
+
+TEST(CliBars, AreProportional) {
+  EXPECT_EQ(bar_text(1, 4, terminal(80, false, true)), "████");
+  EXPECT_EQ(bar_text(0.5, 4, terminal(80, false, true)), "██");
+  EXPECT_EQ(bar_text(0.40625, 4, terminal(80, false, true)), "█▋");
+  EXPECT_EQ(bar_text(1e-9, 4, terminal(80, false, true)), "▏");
+  EXPECT_EQ(bar_text(0.5, 4, terminal(80, false, false)), "##");
+}
+
+TEST(CliBars, ColoursOnlyWhenWanted) {
+  EXPECT_EQ(terminal_race(race(), terminal(80, false, true)).find('\x1b'), std::string::npos);
+  EXPECT_NE(terminal_race(race(), terminal(80, true, true)).find('\x1b'), std::string::npos);
+}
+
+// Kills naming one winner where the measurement cannot tell two apart.
+TEST(CliStanding, OverlappingIntervalsAreJointWinners) {
+  measure::Result result = race();
+  EXPECT_EQ(winners(result), (std::vector<std::size_t>{1, 3}));
+  EXPECT_EQ(winner_line(result), "joint winners: 5 fused_causal, 10 fused_module (their intervals overlap)");
+  result.results[1].ratio_interval = {0.2795, 0.282};
+  EXPECT_EQ(winners(result), (std::vector<std::size_t>{3}));
+  EXPECT_EQ(winner_line(result), "fastest: 10 fused_module, 3.60 times as fast as 1");
+}
+
+TEST(CliStanding, ShapeCard) {
+  EXPECT_EQ(shape_card(race()), "all four return [8, 1024, 768]; largest difference between any two 3.1e-06");
+}
+
+TEST(CliPublished, IsWhatTheNotebookSays) {
+  const Published data = published();
+  ASSERT_NE(data.find("m3-cpu-forward"), nullptr);
+  EXPECT_EQ(data.find("m3-cpu-forward")->mean_ms.at(5), 99.5);
+  EXPECT_FALSE(data.find("m3-cpu-forward")->mean_ms.at(8).has_value());
+  EXPECT_EQ(data.find("a100-forward")->mean_ms.at(4), 1.10);
+  EXPECT_EQ(data.names.size(), 9u);
+  EXPECT_EQ(data.find("nothing"), nullptr);
+  const std::string text = published_table(race(), data, terminal(120, false, true));
+  EXPECT_NE(text.find("not measured here"), std::string::npos);
+  EXPECT_NE(text.find("boolean mask"), std::string::npos);  // the caveats
+}
+
+// A reader of XML is not at hand: tags must balance and text must be escaped.
+TEST(CliSvg, IsWellFormed) {
+  measure::Result result = race();
+  result.machine.cpu = "A <CPU> & \"more\"";
+  const std::string svg = svg_race(result, published());
+  EXPECT_EQ(svg.rfind("<svg", 0), 0u);
+  EXPECT_NE(svg.find("A &lt;CPU&gt; &amp; &quot;more&quot;"), std::string::npos);
+  const auto count = [&](const std::string& what) {
+    std::size_t found = 0;
+    for (std::size_t at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<text"), count("</text>"));
+  EXPECT_EQ(count("<svg"), count("</svg>"));
+  EXPECT_EQ(count("nan"), 0u);
+  EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_NE(svg.find("PyTorch MHA class defaults"), std::string::npos);
+}
+
+TEST(CliMarkdown, ReplacesOnlyBetweenTheMarkers) {
+  const std::string document = "before\n<!-- bars:begin -->\nold\n<!-- bars:end -->\nafter\n";
+  EXPECT_EQ(replace_part(document, "bars", "new\n"), "before\n<!-- bars:begin -->\nnew\n<!-- bars:end -->\nafter\n");
+  EXPECT_THROW(replace_part("no markers", "bars", ""), Error);
+  EXPECT_THROW(replace_part(document + document, "bars", ""), Error);
+  EXPECT_NE(markdown_race(race(), published()).find("| 10 | `fused_module` | ours | **114 ms** |"), std::string::npos);
+}
+
+TEST(CliNumbers, HaveThreeDigitsAndAUnit) {
+  EXPECT_EQ(duration(412e6), "412 ms");
+  EXPECT_EQ(duration(4.125e6), "4.12 ms");
+  EXPECT_EQ(duration(999.96e6), "1.00 s");
+  EXPECT_EQ(duration(measure::kUnknown), "-");
+  EXPECT_EQ(bytes(403e6), "403 MB");
+  EXPECT_EQ(bytes(0), "0 B");
+  EXPECT_EQ(percent(0.8712), "87%");
+  EXPECT_EQ(percent(0.0123), "1.2%");
+  EXPECT_EQ(small(0), "0");
+  EXPECT_EQ(flop_rate(261e9), "261 GFLOP/s");
+}
+
+TEST(CliText, CountsAndCutsByCharacters) {
+  EXPECT_EQ(columns("±1%"), 3u);
+  EXPECT_EQ(cut("abcdef", 4, terminal(80, false, false)), "abc~");
+  EXPECT_EQ(cut("±±±±", 3, terminal(80, false, true)), "±±…");
+  EXPECT_EQ(wrapped("one two three", 8, 0), "one two\nthree");
+  EXPECT_EQ(wrapped("one two", 6, 2), "one\n  two");
+}
+
+TEST(CliDiff, FindsTheShortestEdit) {
+  using cli::DiffLine;
+  const std::vector<DiffLine> lines = cli::diff_lines("a\nb\nc\nd\ne\n", "a\nb\nx\nd\ne\n", 1);
+  const std::vector<DiffLine> expected{{'@', " unchanged"}, {' ', "b"}, {'-', "c"},
+                                       {'+', "x"},          {' ', "d"}, {'@', " unchanged"}};
+  EXPECT_EQ(lines, expected);
+  EXPECT_EQ(cli::diff_lines("", "a\n").size(), 1u);
+}
+
+}  // namespace
+}  // namespace ennead::render
