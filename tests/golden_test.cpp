@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The variants against what PyTorch computes: files in tests/golden, made by tools/golden.
+#include "support/golden.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ennead/tape.h"
+#include "ennead/variants.h"
+#include "oracle/compare.h"
+#include "support/contexts.h"
+#include "support/expect.h"
+
+namespace ennead::test {
+namespace {
+
+// What float64 may differ by from PyTorch's float64: rounding alone. The promise is 1e-6; a kernel that
+// falls back to float32 somewhere would still keep that, and is caught by this.
+constexpr double kExact = 1e-12;
+
+class GoldenModule : public testing::TestWithParam<std::string> {
+ protected:
+  GoldenFile file_{GetParam()};
+};
+
+template <class T>
+bool takes(const VariantInfo& info, const CallOptions<T>& options) {
+  return (options.attn_mask.empty() || info.supports.attn_mask) &&
+         (options.key_padding_block.empty() || info.supports.key_padding_mask);
+}
+
+bool has_options(const CallOptions<double>& options) {
+  return !options.attn_mask.empty() || !options.key_padding_block.empty();
+}
+
+// Catches: heads mixed up when H > 1, a transposed weight (d_in != d_out), a forgotten bias, a scale from
+// d_out, a mask read the other way round, padding that is ignored, a blocked row that is not zeros.
+TEST_P(GoldenModule, Float64OutputsArePyTorchs) {
+  const Context context = poisoned_context();
+  const auto module = file_.module<double>(context);
+  const std::vector<double> expected = file_.values("f64.output");
+  int count = 0;
+  for (const VariantInfo& info : variants()) {
+    if (!takes(info, module.options)) continue;
+    SCOPED_TRACE(info.slug);
+    const auto variant = make_variant(info, module.config, module.weights);
+    const CallResult<double> result = (*variant)(module.x, module.options);
+    EXPECT_TRUE(close(expected, result.output, {kExact, kExact}));
+    ++count;
+  }
+  EXPECT_GE(count, has_options(module.options) ? 2 : static_cast<int>(variants().size()));
+}
+
+// Catches: a float32 kernel that sums in too few accumulators or takes a shortcut in the exponential.
+TEST_P(GoldenModule, Float32OutputsKeepTheRule) {
+  const Context context = poisoned_context();
+  const auto module = file_.module<float>(context);
+  const std::vector<double> expected = file_.values("f64.output");
+  constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+  // Variant 1 sets the measure; where it does not take the masks, PyTorch's own float32 does.
+  double error_of_first = 0;
+  if (file_.has("f32.output")) {
+    error_of_first = oracle::compare(expected, file_.values("f32.output"), module.config.d_out, {1, 0}).max_abs_err;
+  }
+  for (const VariantInfo& info : variants()) {
+    if (!takes(info, module.options)) continue;
+    SCOPED_TRACE(info.slug);
+    const auto variant = make_variant(info, module.config, module.weights);
+    const Tensor<float> output = (*variant)(module.x, module.options).output;
+    const auto got = to_doubles(output);
+    const oracle::Tolerance tolerance = info.number == 1 ? oracle::first_tolerance(kEpsilon)
+                                                         : oracle::tolerance_against_first(error_of_first, kEpsilon);
+    EXPECT_TRUE(close(expected, output, tolerance));
+    if (info.number == 1) {
+      error_of_first = oracle::compare(expected, got, module.config.d_out, tolerance).max_abs_err;
+    }
+  }
+}
+
+// Catches: weights that come out averaged when every head was asked for or the other way round, weights
+// that do not sum to 1, rebuilt without the mask or with the wrong scale; an output that changes when asked.
+TEST_P(GoldenModule, AttentionWeightsAreTheModules) {
+  if (!file_.has("f64.attn_weights")) GTEST_SKIP() << "a lean case holds no weights";
+  const Context context = poisoned_context();
+  auto module = file_.module<double>(context);
+  const VariantInfo& info = *find_variant("module_need_weights");
+  const auto variant = make_variant(info, module.config, module.weights);
+  const Tensor<double> plain = (*variant)(module.x, module.options).output;
+  module.options.need_weights = true;
+  for (const bool average : {false, true}) {
+    module.options.average_attn_weights = average;
+    const CallResult<double> result = (*variant)(module.x, module.options);
+    EXPECT_TRUE(close(file_.values(average ? "f64.attn_weights_averaged" : "f64.attn_weights"), result.attn_weights,
+                      {kExact, kExact}));
+    EXPECT_TRUE(same_bits(plain, result.output));
+  }
+}
+
+// Catches: a derivative with a wrong factor, a transposed or unaccumulated one (x feeds three
+// products), a bias gradient not summed over the batch, one that never reaches the canonical weights.
+TEST_P(GoldenModule, GradientsOfTheEagerVariantsArePyTorchs) {
+  const Context context = poisoned_context();
+  const auto golden = file_.module<double>(context);
+  if (has_options(golden.options)) GTEST_SKIP() << "the eager variants take no masks";
+  for (const VariantInfo& info : variants()) {
+    if (!info.supports.gradient) continue;
+    SCOPED_TRACE(info.slug);
+    auto module = file_.module<double>(context);
+    Tape tape;
+    context.set_tape(&tape);
+    tape.watch(module.x);
+    for_each_weight(module.weights, [&](const char*, Tensor<double>& weight) { tape.watch(weight); });
+    const auto variant = make_variant(info, module.config, module.weights);
+    tape.backward((*variant)(module.x), module.dy);
+    // One scale for all: the gradient of the key bias is zero but for rounding.
+    const double scale = file_.largest("f64.gradient.");
+    const oracle::Tolerance tolerance{kExact * scale, kExact};
+    EXPECT_TRUE(close(file_.values("f64.gradient.x"), tape.gradient(module.x), tolerance));
+    for_each_weight(module.weights, [&](const char* name, Tensor<double>& weight) {
+      EXPECT_TRUE(close(file_.values("f64.gradient." + golden_name(name)), tape.gradient(weight), tolerance)) << name;
+    });
+    context.set_tape(nullptr);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenModule, testing::ValuesIn(golden_cases("module")), case_name);
+
+class GoldenDefect : public testing::TestWithParam<std::string> {};
+
+// Catches: Ennead with a defect of the original. The comparison must also be able to tell: each of the
+// defective outputs, taken for Ennead's, has to fail it.
+TEST_P(GoldenDefect, IsNotEnneads) {
+  const GoldenFile file(GetParam());
+  const Context context = poisoned_context();
+  const auto module = file.module<float>(context);
+  const oracle::Tolerance tolerance = oracle::first_tolerance(std::numeric_limits<float>::epsilon());
+  const std::vector<std::string> defects = file.names("f64.defect.");
+  ASSERT_GE(defects.size(), 2u);
+  for (const std::string& defect : defects) {
+    SCOPED_TRACE(defect);
+    const std::vector<double> wrong = file.values(defect);
+    EXPECT_FALSE(oracle::compare(file.values("f64.output"), wrong, module.config.d_out, tolerance));
+    for (const VariantInfo& info : variants()) {
+      const auto variant = make_variant(info, module.config, module.weights);
+      EXPECT_FALSE(close(wrong, (*variant)(module.x), tolerance)) << info.slug;
+    }
+  }
+}
+
+// Catches: a mask that hides what it should show. The inverted mask looks at the future only, so its
+// first token sees what causality forbids and its last one nothing at all.
+TEST_P(GoldenDefect, AnInvertedMaskIsRecognised) {
+  const GoldenFile file(GetParam());
+  const Context context = poisoned_context();
+  auto module = file.module<double>(context);
+  const std::int64_t tokens = module.x.size(1);
+  module.config.is_causal = false;
+  module.options.attn_mask.allowed = causal_mask(context, tokens);  // true above the diagonal, taken as "may see"
+  const auto variant = make_variant(*find_variant("explicit_mask"), module.config, module.weights);
+  EXPECT_TRUE(
+      close(file.values("f64.defect.inverted_mask"), (*variant)(module.x, module.options).output, {kExact, kExact}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenDefect, testing::Values("square", "square_bias"), case_name);
+
+}  // namespace
+}  // namespace ennead::test

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/golden.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+namespace ennead::test {
+namespace {
+
+const std::filesystem::path& directory() {
+  static const std::filesystem::path path = std::filesystem::path(ENNEAD_SOURCE_DIR) / "tests" / "golden";
+  return path;
+}
+
+std::string value_of(const SafetensorsMetadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? "" : found->second;
+}
+
+}  // namespace
+
+GoldenFile::GoldenFile(const std::string& name) : file_((directory() / (name + ".safetensors")).string()) {}
+
+std::vector<std::string> GoldenFile::names(std::string_view prefix) const {
+  std::vector<std::string> found;
+  for (const SafetensorsFile::Entry& entry : file_.entries()) {
+    if (entry.name.starts_with(prefix)) found.push_back(entry.name);
+  }
+  return found;
+}
+
+std::vector<double> GoldenFile::values(std::string_view name) const {
+  return to_doubles(file_.read<double>(Context({.threads = 1}), name));
+}
+
+double GoldenFile::largest(std::string_view prefix) const {
+  double largest = 0;
+  for (const std::string& name : names(prefix)) {
+    for (const double value : values(name)) largest = std::max(largest, std::fabs(value));
+  }
+  return largest;
+}
+
+std::string GoldenFile::text(const std::string& key) const { return value_of(file_.metadata(), key); }
+
+std::int64_t GoldenFile::integer(const std::string& key) const { return text(key).empty() ? 0 : std::stoll(text(key)); }
+
+double GoldenFile::number(const std::string& key) const { return text(key).empty() ? 0 : std::stod(text(key)); }
+
+std::vector<std::string> golden_cases(std::string_view kind) {
+  std::vector<std::string> cases;
+  for (const auto& entry : std::filesystem::directory_iterator(directory())) {
+    if (entry.path().extension() != ".safetensors") continue;
+    if (value_of(SafetensorsFile(entry.path().string()).metadata(), "kind") == kind) {
+      cases.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(cases.begin(), cases.end());
+  return cases;
+}
+
+std::string golden_name(std::string_view weight) {
+  if (weight.starts_with("out_proj_")) return sentence("out_proj.", weight.substr(9));
+  if (weight.starts_with("b_")) return sentence("W_", weight.substr(2), ".bias");
+  return sentence(weight, ".weight");
+}
+
+}  // namespace ennead::test
