@@ -13,11 +13,6 @@ const std::filesystem::path& directory() {
   return path;
 }
 
-std::string value_of(const SafetensorsMetadata& metadata, const std::string& key) {
-  const auto found = metadata.find(key);
-  return found == metadata.end() ? "" : found->second;
-}
-
 }  // namespace
 
 GoldenFile::GoldenFile(const std::string& name) : file_((directory() / (name + ".safetensors")).string()) {}
@@ -42,19 +37,22 @@ double GoldenFile::largest(std::string_view prefix) const {
   return largest;
 }
 
-std::string GoldenFile::text(const std::string& key) const { return value_of(file_.metadata(), key); }
+std::string GoldenFile::text(const std::string& key) const {
+  const auto found = file_.metadata().find(key);
+  return found == file_.metadata().end() ? "" : found->second;
+}
 
 std::int64_t GoldenFile::integer(const std::string& key) const { return text(key).empty() ? 0 : std::stoll(text(key)); }
 
 double GoldenFile::number(const std::string& key) const { return text(key).empty() ? 0 : std::stod(text(key)); }
 
-std::vector<std::string> golden_cases(std::string_view kind) {
+std::vector<std::string> golden_cases(std::string_view kind, bool (*wanted)(const GoldenFile& file)) {
   std::vector<std::string> cases;
   for (const auto& entry : std::filesystem::directory_iterator(directory())) {
     if (entry.path().extension() != ".safetensors") continue;
-    if (value_of(SafetensorsFile(entry.path().string()).metadata(), "kind") == kind) {
-      cases.push_back(entry.path().stem().string());
-    }
+    const std::string name = entry.path().stem().string();
+    const GoldenFile file(name);
+    if (file.text("kind") == kind && (wanted == nullptr || wanted(file))) cases.push_back(name);
   }
   std::sort(cases.begin(), cases.end());
   return cases;

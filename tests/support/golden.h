@@ -70,8 +70,8 @@ class GoldenFile {
   SafetensorsFile file_;
 };
 
-/// The cases of one kind ("module", "attention", "flex"), sorted by name.
-std::vector<std::string> golden_cases(std::string_view kind);
+/// The cases of one kind ("module", "attention", "flex") that are `wanted`, sorted by name.
+std::vector<std::string> golden_cases(std::string_view kind, bool (*wanted)(const GoldenFile& file) = nullptr);
 
 /// "W_query" -> "W_query.weight", "b_query" -> "W_query.bias", "out_proj_bias" -> "out_proj.bias"
 std::string golden_name(std::string_view weight);
