@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention over strided tensors: how the work is cut, and the packing each worker does for itself.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_SIMD_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_SIMD_ATTENTION_INL_H_
+#undef ENNEAD_KERNELS_SIMD_ATTENTION_INL_H_
+#else
+#define ENNEAD_KERNELS_SIMD_ATTENTION_INL_H_
+#endif
+#include "kernels/simd/attention_block-inl.h"
+// clang-format on
+
+#if ENNEAD_SIMD
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE {
+
+/// The work as a queue: (batch, key head) after (batch, key head), whole ones first, the last few cut
+/// into chunks of query blocks so that workers finish together. Bits do not depend on the cuts.
+class AttentionQueue {
+ public:
+  template <class T>
+  AttentionQueue(const AttentionArgs<T>& args, int threads)
+      : groups_(args.q.size(0) * args.k.size(1)),
+        heads_per_group_(args.k.size(1) == 0 ? 0 : args.q.size(1) / args.k.size(1)),
+        blocks_(ceil_div(args.q.size(2), kBlockQueries)) {
+    const std::int64_t units = heads_per_group_ * blocks_;
+    if (threads > 1) cut_ = std::min<std::int64_t>(groups_, 2 * threads);
+    if (cut_ > 0) chunks_ = std::clamp<std::int64_t>(16 * threads / cut_, 1, std::max<std::int64_t>(1, units));
+  }
+
+  std::int64_t size() const { return groups_ - cut_ + cut_ * chunks_; }
+
+  /// A stretch of the blocks of a group's heads.
+  struct Item {
+    std::int64_t group, begin, end;
+  };
+  Item item(std::int64_t index) const {
+    const std::int64_t whole = groups_ - cut_, units = heads_per_group_ * blocks_;
+    if (index < whole) return {index, 0, units};
+    const std::int64_t chunk = (index - whole) % chunks_;
+    return {whole + (index - whole) / chunks_, units * chunk / chunks_, units * (chunk + 1) / chunks_};
+  }
+
+  /// Which head of the group and which block a unit is: late queries, which see the most keys when
+  /// causal, come first.
+  std::int64_t head(std::int64_t unit) const { return unit % heads_per_group_; }
+  std::int64_t first_query(std::int64_t unit) const { return (blocks_ - 1 - unit / heads_per_group_) * kBlockQueries; }
+
+ private:
+  std::int64_t groups_, heads_per_group_, blocks_, cut_ = 0, chunks_ = 1;
+};
+
+/// What one worker owns: the packed keys and values of the group it is at, and its block.
+template <class T>
+struct AttentionWorker {
+  std::int64_t* packed;  ///< {group, steps packed of it}
+  PackedHead<T> head;
+  BlockScratch<T> block;
+
+  static AttentionWorker take(std::byte*& memory, const AttentionArgs<T>& args) {
+    const std::int64_t num_steps = ceil_div(args.k.size(2), kStepKeys), keys = num_steps * kStepKeys;
+    AttentionWorker worker;
+    worker.packed = take_scratch<std::int64_t>(memory, 2);
+    worker.head.head_dim = args.k.size(3);
+    worker.head.value_stride = padded_row<T>(args.v.size(3));
+    worker.head.keys = take_scratch<T>(memory, keys * worker.head.head_dim);
+    worker.head.values = take_scratch<T>(memory, keys * worker.head.value_stride);
+    worker.head.key_norms = take_scratch<T>(memory, num_steps);
+    worker.head.value_maxima = take_scratch<T>(memory, num_steps);
+    worker.block = BlockScratch<T>::take(memory, args.k.size(3), args.v.size(3));
+    return worker;
+  }
+
+  static std::size_t bytes(const AttentionArgs<T>& args) {
+    std::byte* memory = nullptr;
+    take(memory, args);
+    return static_cast<std::size_t>(memory - static_cast<std::byte*>(nullptr));
+  }
+};
+
+template <class T>
+std::size_t attention_scratch(const AttentionArgs<T>& args, int threads) {
+  return static_cast<std::size_t>(threads) * AttentionWorker<T>::bytes(args);
+}
+
+/// Scores are powers of two after this factor, unless they change on the way: then the change comes first.
+template <class T>
+T query_scale(const AttentionArgs<T>& args) {
+  constexpr double kLog2E = 1.4426950408889634;
+  const bool natural = args.score_mod.function != nullptr || args.bias.data != nullptr;
+  return natural ? args.scale : static_cast<T>(static_cast<double>(args.scale) * kLog2E);
+}
+
+/// Attention of one block of queries.
+template <class T>
+void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::int64_t query,
+                    AttentionWorker<T>& worker) {
+  const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, args.q.size(2) - query);
+  const std::int64_t head_dim = args.q.size(3), query_stride = padded_row<T>(head_dim);
+  const View<const T, 2> q = args.q[mask.batch][mask.head];
+  const T scale = query_scale(args);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    T* row = worker.block.queries + i * query_stride;
+    copy_row<true>(q.data + (query + i) * q.stride(0), q.stride(1), head_dim, scale, row, query_stride);
+    worker.block.query_norms[i] = row_norm(row, query_stride);
+  }
+  const View<T, 2> out = args.out[mask.batch][mask.head];
+  BlockOutput<T> to{out.data + query * out.stride(0), out.stride(0), out.stride(1), args.v.size(3), nullptr, 0};
+  if (args.lse.data) {
+    const View<T, 1> lse = args.lse[mask.batch][mask.head];
+    to.lse = lse.data + query * lse.stride(0);
+    to.lse_stride = lse.stride(0);
+  }
+  attend_block<T>(mask, worker.head, query, rows, worker.block.queries, query_stride, worker.block, to);
+}
+
+template <class T>
+void run_attention_item(const AttentionArgs<T>& args, const AttentionQueue& queue, const AttentionQueue::Item& item,
+                        AttentionWorker<T>& worker) {
+  const std::int64_t kv_heads = args.k.size(1), heads_per_group = args.q.size(1) / kv_heads;
+  const std::int64_t batch = item.group / kv_heads, kv_head = item.group % kv_heads, num_keys = args.k.size(2);
+  const View<const T, 2> k = args.k[batch][kv_head], v = args.v[batch][kv_head];
+  if (worker.packed[0] != item.group) {
+    worker.packed[0] = item.group;
+    worker.packed[1] = 0;
+  }
+  for (std::int64_t unit = item.begin; unit < item.end; ++unit) {
+    const HeadMask<T> mask{&args, num_keys, batch, kv_head * heads_per_group + queue.head(unit)};
+    const std::int64_t query = queue.first_query(unit);
+    const std::int64_t last = std::min<std::int64_t>(args.q.size(2), query + kBlockQueries) - 1;
+    for (const std::int64_t steps = ceil_div(mask.limit(last), kStepKeys); worker.packed[1] < steps;
+         ++worker.packed[1]) {
+      pack_step(k, v, worker.packed[1], worker.head);
+    }
+    attend_queries(args, mask, query, worker);
+  }
+}
+
+template <class T>
+void attention(Executor& executor, const AttentionArgs<T>& args, std::byte* scratch) {
+  const int threads = executor.num_threads();
+  const std::size_t bytes = AttentionWorker<T>::bytes(args);
+  const auto worker_at = [&](int index) {
+    std::byte* memory = scratch + static_cast<std::size_t>(index) * bytes;
+    return AttentionWorker<T>::take(memory, args);
+  };
+  for (int i = 0; i < threads; ++i) worker_at(i).packed[0] = -1;
+  const AttentionQueue queue(args, threads);
+  executor.run(queue.size(), [&](std::int64_t index, int worker_index) {
+    AttentionWorker<T> worker = worker_at(worker_index);
+    run_attention_item(args, queue, queue.item(index), worker);
+  });
+}
+
+/// FLOPs of one tile: its score panels, and the values of the keys its row groups see.
+template <class T>
+double tile_flops(const HeadMask<T>& mask, std::int64_t query, std::int64_t rows, std::int64_t head_dim,
+                  std::int64_t value_dim) {
+  const std::int64_t limit = mask.limit(query + rows - 1), vectors = padded_row<T>(value_dim) / kLanes<T>;
+  std::int64_t scores = 0, products = 0;
+  for (std::int64_t key = 0; key < limit; key += kPanelKeys<T>) {
+    if (mask.panel_kind(query, rows, key) == PanelKind::skipped) continue;
+    scores += rows * (limit - key <= kLanes<T> ? kLanes<T> : kPanelKeys<T>);
+    for (std::int64_t column = 0; column < vectors;) {
+      const int group = next_vectors(vectors - column);
+      for (std::int64_t row = 0; row < rows;) {
+        const int count = next_rows(rows - row, value_rows(group));
+        const std::int64_t seen = mask.limit(query + row + count - 1) - key;
+        products += count * group * kLanes<T> * std::clamp<std::int64_t>(seen, 0, kPanelKeys<T>);
+        row += count;
+      }
+      column += group;
+    }
+  }
+  return 2.0 * (static_cast<double>(scores) * static_cast<double>(head_dim) + static_cast<double>(products));
+}
+
+template <class T>
+double attention_executed_flops(const AttentionArgs<T>& args) {
+  // Without a block mask all heads do the same.
+  const bool alike = args.blocks.block_q == 0;
+  const std::int64_t batches = alike ? 1 : args.q.size(0), heads = alike ? 1 : args.q.size(1);
+  const std::int64_t num_queries = args.q.size(2);
+  double flops = 0;
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const HeadMask<T> mask{&args, args.k.size(2), batch, head};
+      for (std::int64_t block = 0; block < num_queries; block += kBlockQueries) {
+        const std::int64_t end = std::min<std::int64_t>(num_queries, block + kBlockQueries);
+        for (std::int64_t query = block; query < end; query += kScoreRows) {
+          flops +=
+              tile_flops(mask, query, std::min<std::int64_t>(kScoreRows, end - query), args.q.size(3), args.v.size(3));
+        }
+      }
+    }
+  }
+  return alike ? flops * static_cast<double>(args.q.size(0) * args.q.size(1)) : flops;
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_SIMD
+
+#endif  // toggled per target

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of a block of queries of one head over packed keys: steps of keys outside, tiles of
+// queries inside, so that a step's keys and values serve every tile from the nearest cache.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_SIMD_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_SIMD_ATTENTION_BLOCK_INL_H_
+#undef ENNEAD_KERNELS_SIMD_ATTENTION_BLOCK_INL_H_
+#else
+#define ENNEAD_KERNELS_SIMD_ATTENTION_BLOCK_INL_H_
+#endif
+#include "kernels/simd/attention_masks-inl.h"
+#include "kernels/simd/attention_pack-inl.h"
+#include "kernels/simd/attention_rows-inl.h"
+#include "kernels/simd/attention_tiles-inl.h"
+// clang-format on
+
+#if ENNEAD_SIMD
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE {
+
+/// Queries of a block: a multiple of the tile's rows.
+constexpr int kBlockQueries = 96;
+template <class T>
+constexpr int kStepPanels = kStepKeys / kPanelKeys<T>;
+
+/// Scores up to 2^40 (in powers of two, either sign) and values up to 2^60 need no reference at
+/// all: weights, their sums over 2^24 keys and the products stay normal numbers.
+template <class T>
+constexpr T kBoundedScore = 40;
+template <class T>
+constexpr T kBoundedValue = static_cast<T>(std::int64_t{1} << 60);
+
+/// Memory of one worker for the block it is at.
+template <class T>
+struct BlockScratch {
+  T* queries;           ///< [kBlockQueries][query_stride]
+  T* query_norms;       ///< [kBlockQueries] |q|^2
+  T* out;               ///< [kBlockQueries][value_stride]
+  T* sums;              ///< [kBlockQueries] vectors
+  T* references;        ///< [kBlockQueries]
+  T* weights;           ///< [kScoreRows][kWeightStride]: the tile's scores, then weights, of a step
+  T* step_sums;         ///< [kScoreRows] vectors
+  T* maxima;            ///< [kScoreRows] vectors
+  T* partial;           ///< [kScoreRows][value_stride]
+  std::uint64_t* bits;  ///< [kStepPanels][kScoreRows]
+
+  static BlockScratch take(std::byte*& memory, std::int64_t head_dim, std::int64_t value_dim) {
+    const std::int64_t value_stride = padded_row<T>(value_dim);
+    BlockScratch scratch;
+    scratch.queries = take_scratch<T>(memory, kBlockQueries * padded_row<T>(head_dim));
+    scratch.query_norms = take_scratch<T>(memory, kBlockQueries);
+    scratch.out = take_scratch<T>(memory, kBlockQueries * value_stride);
+    scratch.sums = take_scratch<T>(memory, kBlockQueries * kLanes<T>);
+    scratch.references = take_scratch<T>(memory, kBlockQueries);
+    scratch.weights = take_scratch<T>(memory, kScoreRows * kWeightStride);
+    scratch.step_sums = take_scratch<T>(memory, kScoreRows * kLanes<T>);
+    scratch.maxima = take_scratch<T>(memory, kScoreRows * kLanes<T>);
+    scratch.partial = take_scratch<T>(memory, kScoreRows * value_stride);
+    scratch.bits = take_scratch<std::uint64_t>(memory, kStepPanels<T> * kScoreRows);
+    return scratch;
+  }
+};
+
+/// A tile of at most kScoreRows queries.
+template <class T>
+struct QueryTile {
+  std::int64_t query;  ///< the first one
+  std::int64_t rows;
+  const T* queries;  ///< rows query_stride apart, scaled
+  std::int64_t query_stride;
+  T* out;
+  T* sums;
+  T* references;
+  bool bounded;  ///< every score it sees is small: weights need no reference
+};
+
+enum class ScoreKind { raw, weights, masked_weights };
+
+template <int kRows, class T>
+void run_score_rows(ScoreKind kind, int vectors, const ScoreTile<T>& tile) {
+  switch (kind) {
+    case ScoreKind::raw:
+      return vectors == 1 ? compute_scores<kRows, 1>(tile) : compute_scores<kRows, kScoreVectors>(tile);
+    case ScoreKind::weights:
+      return compute_weights<kRows, kScoreVectors, false>(tile);
+    case ScoreKind::masked_weights:
+      return vectors == 1 ? compute_weights<kRows, 1, true>(tile) : compute_weights<kRows, kScoreVectors, true>(tile);
+  }
+}
+
+/// Rows of the next register tile when `rows` are left.
+constexpr int next_rows(std::int64_t rows, int full) {
+  return rows >= full ? full : rows >= kSmallRows ? kSmallRows : 1;
+}
+
+/// Scores or weights of `rows` queries with one panel.
+template <class T>
+void run_scores(ScoreKind kind, int vectors, std::int64_t rows, ScoreTile<T> tile) {
+  while (rows > 0) {
+    const int n = next_rows(rows, kScoreRows);
+    if (n == kScoreRows) {
+      run_score_rows<kScoreRows>(kind, vectors, tile);
+    } else if (n == kSmallRows) {
+      run_score_rows<kSmallRows>(kind, vectors, tile);
+    } else {
+      run_score_rows<1>(kind, vectors, tile);
+    }
+    rows -= n;
+    tile.queries += n * tile.query_stride;
+    tile.weights += n * kWeightStride;
+    tile.sums += n * kLanes<T>;
+    tile.bits += n;
+  }
+}
+
+template <int kVectors, class T>
+void run_value_rows(int rows, const ValueTile<T>& tile) {
+  if (rows == value_rows(kVectors)) return sum_values_tile<value_rows(kVectors), kVectors>(tile);
+  if (rows == kSmallRows) return sum_values_tile<kSmallRows, kVectors>(tile);
+  return sum_values_tile<1, kVectors>(tile);
+}
+
+/// Vectors of the next group of value columns when `left` are left: 5 are better as 3 + 2 than 4 + 1.
+constexpr int next_vectors(std::int64_t left) {
+  if (kValueVectors == 4 && left == 5) return 3;
+  return static_cast<int>(std::min<std::int64_t>(left, kValueVectors));
+}
+
+/// A run of panels of a step: keys [begin, end) counted from the step's first.
+struct KeyRun {
+  std::int64_t begin, end;
+  bool first, last;  ///< of the step
+};
+
+/// Attention of tiles of queries of one head.
+template <class T>
+class HeadAttention {
+ public:
+  HeadAttention(const HeadMask<T>& mask, const PackedHead<T>& head, const BlockScratch<T>& scratch)
+      : mask_(mask), head_(head), scratch_(scratch) {}
+
+  /// Folds the keys of one step into the sums of `tile`.
+  void step(const QueryTile<T>& tile, std::int64_t first_key) {
+    const Tag<T> d;
+    const std::int64_t limit = mask_.limit(tile.query + tile.rows - 1);
+    if (limit <= first_key) return;
+    num_panels_ = ceil_div(std::min<std::int64_t>(limit - first_key, kStepKeys), kPanelKeys<T>);
+    for (std::int64_t i = 0; i < tile.rows; ++i) hn::Store(hn::Zero(d), d, scratch_.step_sums + i * kLanes<T>);
+    if (!tile.bounded) {
+      for (std::int64_t i = 0; i < tile.rows; ++i)
+        hn::Store(hn::Set(d, -kInfinity<T>), d, scratch_.maxima + i * kLanes<T>);
+    }
+    bool any = false;
+    for (std::int64_t p = 0; p < num_panels_; ++p) {
+      kinds_[p] = score_panel(tile, first_key, p, limit);
+      any = any || kinds_[p] != PanelKind::skipped;
+    }
+    if (!any) return;
+    if (!tile.bounded) finish_scores(tile, first_key, limit);
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      T* sum = tile.sums + i * kLanes<T>;
+      hn::Store(hn::Add(hn::Load(d, sum), hn::Load(d, scratch_.step_sums + i * kLanes<T>)), d, sum);
+    }
+    if (head_.value_maxima[first_key / kStepKeys] < kInfinity<T>) {
+      sum_values(tile, first_key, limit);
+    } else {
+      sum_seen_values(tile, first_key);
+    }
+  }
+
+ private:
+  /// Vectors of the panel at `key` that some row sees.
+  static int visible_vectors(std::int64_t limit, std::int64_t key) {
+    return limit - key <= kLanes<T> ? 1 : kScoreVectors;
+  }
+
+  std::uint64_t* bits(std::int64_t panel) const { return scratch_.bits + panel * kScoreRows; }
+
+  PanelKind score_panel(const QueryTile<T>& tile, std::int64_t first_key, std::int64_t p, std::int64_t limit) {
+    const std::int64_t key = first_key + p * kPanelKeys<T>;
+    const PanelKind kind = mask_.panel_kind(tile.query, tile.rows, key);
+    if (kind == PanelKind::skipped) return kind;
+    const int vectors = visible_vectors(limit, key);
+    if (kind == PanelKind::masked) {
+      mask_.panel_bits(tile.query, tile.rows, key, bits(p));
+    } else if (!tile.bounded) {
+      std::fill_n(bits(p), tile.rows, low_bits(kPanelKeys<T>));
+    }
+    T* weights = scratch_.weights + p * kPanelKeys<T>;
+    const ScoreTile<T> scores{head_.head_dim,     tile.queries, tile.query_stride, head_.panel(key), weights,
+                              scratch_.step_sums, bits(p)};
+    if (tile.bounded) {
+      run_scores(kind == PanelKind::full ? ScoreKind::weights : ScoreKind::masked_weights, vectors, tile.rows, scores);
+      return kind;
+    }
+    run_scores(ScoreKind::raw, vectors, tile.rows, scores);
+    if (mask_.changes_scores()) change_scores(mask_, tile.query, tile.rows, key, weights, bits(p));
+    update_maxima(tile.rows, vectors, weights, bits(p), scratch_.maxima);
+    return kind;
+  }
+
+  /// The online softmax: references from the maxima of the step, then weights from scores.
+  void finish_scores(const QueryTile<T>& tile, std::int64_t first_key, std::int64_t limit) {
+    const Tag<T> d;
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      const T row_max = hn::GetLane(hn::MaxOfLanes(d, hn::Load(d, scratch_.maxima + i * kLanes<T>)));
+      raise_reference<T>(row_max, head_.value_stride,
+                         {tile.out + i * head_.value_stride, tile.sums + i * kLanes<T>, tile.references + i});
+    }
+    for (std::int64_t p = 0; p < num_panels_; ++p) {
+      if (kinds_[p] == PanelKind::skipped) continue;
+      weights_of_scores(tile.rows, visible_vectors(limit, first_key + p * kPanelKeys<T>),
+                        scratch_.weights + p * kPanelKeys<T>, bits(p), tile.references, scratch_.step_sums);
+    }
+  }
+
+  /// Sums values run by run of panels that are not skipped.
+  void sum_values(const QueryTile<T>& tile, std::int64_t first_key, std::int64_t limit) {
+    std::int64_t last = num_panels_ - 1;
+    while (kinds_[last] == PanelKind::skipped) --last;
+    bool first = true;
+    for (std::int64_t p = 0; p <= last;) {
+      if (kinds_[p] == PanelKind::skipped) {
+        ++p;
+        continue;
+      }
+      std::int64_t q = p;
+      while (q <= last && kinds_[q] != PanelKind::skipped) ++q;
+      const KeyRun run{p * kPanelKeys<T>, std::min(q * kPanelKeys<T>, limit - first_key), first, q > last};
+      sum_run(tile, first_key, run);
+      first = false;
+      p = q;
+    }
+  }
+
+  void sum_run(const QueryTile<T>& tile, std::int64_t first_key, const KeyRun& run) {
+    const std::int64_t stride = head_.value_stride, vectors = stride / kLanes<T>;
+    for (std::int64_t column = 0; column < vectors;) {
+      const int group = next_vectors(vectors - column);
+      for (std::int64_t row = 0; row < tile.rows;) {
+        const int rows = next_rows(tile.rows - row, value_rows(group));
+        // Rows see different numbers of keys: stop at the last one that any of these sees.
+        const std::int64_t seen = mask_.limit(tile.query + row + rows - 1) - first_key;
+        const std::int64_t offset = row * stride + column * kLanes<T>;
+        const ValueTile<T> values{std::max<std::int64_t>(0, std::min(run.end, seen) - run.begin),
+                                  scratch_.weights + row * kWeightStride + run.begin,
+                                  head_.values + (first_key + run.begin) * stride + column * kLanes<T>,
+                                  stride,
+                                  run.first ? nullptr : scratch_.partial + offset,
+                                  run.last ? tile.out + offset : scratch_.partial + offset,
+                                  run.last};
+        switch (group) {
+          case 1:
+            run_value_rows<1>(rows, values);
+            break;
+          case 2:
+            run_value_rows<2>(rows, values);
+            break;
+          case 3:
+            if constexpr (kValueVectors == 4) run_value_rows<3>(rows, values);
+            break;
+          default:
+            if constexpr (kValueVectors == 4) run_value_rows<4>(rows, values);
+        }
+        row += rows;
+      }
+      column += group;
+    }
+  }
+
+  /// The slow and careful way, for a step that holds an infinite value or NaN.
+  void sum_seen_values(const QueryTile<T>& tile, std::int64_t first_key) {
+    for (std::int64_t p = 0; p < num_panels_; ++p) {
+      if (kinds_[p] == PanelKind::skipped) std::fill_n(bits(p), tile.rows, 0);
+      if (kinds_[p] == PanelKind::full && tile.bounded) std::fill_n(bits(p), tile.rows, low_bits(kPanelKeys<T>));
+    }
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      sum_seen_values_row(num_panels_, bits(0) + i, kScoreRows, scratch_.weights + i * kWeightStride,
+                          head_.values + first_key * head_.value_stride, head_.value_stride,
+                          tile.out + i * head_.value_stride);
+    }
+  }
+
+  const HeadMask<T>& mask_;
+  const PackedHead<T>& head_;
+  const BlockScratch<T>& scratch_;
+  std::int64_t num_panels_ = 0;
+  PanelKind kinds_[kStepPanels<T>];
+};
+
+/// Where a block's results go.
+template <class T>
+struct BlockOutput {
+  T* out;
+  std::int64_t row_stride, column_stride, value_dim;
+  T* lse;  ///< or nullptr
+  std::int64_t lse_stride;
+};
+
+/// One row's sums, divided and written.
+template <class T>
+void finish_row(const T* sums, const T* weighted, T reference, const BlockOutput<T>& to, std::int64_t row) {
+  const Tag<T> d;
+  const T total = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums)));
+  const bool empty = total == T(0);  // no key was seen
+  const T factor = empty ? T(0) : T(1) / total;
+  T* out = to.out + row * to.row_stride;
+  std::int64_t j = 0;
+  for (; to.column_stride == 1 && j + kLanes<T> <= to.value_dim; j += kLanes<T>) {
+    hn::StoreU(hn::Mul(hn::Load(d, weighted + j), hn::Set(d, factor)), d, out + j);
+  }
+  for (; j < to.value_dim; ++j) out[j * to.column_stride] = weighted[j] * factor;
+  if (to.lse) {
+    constexpr double kLn2 = 0.6931471805599453;
+    to.lse[row * to.lse_stride] =
+        empty ? -kInfinity<T>
+              : static_cast<T>((static_cast<double>(reference) + std::log2(static_cast<double>(total))) * kLn2);
+  }
+}
+
+/// Attention of `rows` <= kBlockQueries queries from `query`, which lie scaled in `queries`; their norms are in
+/// scratch.query_norms.
+template <class T>
+void attend_block(const HeadMask<T>& mask, const PackedHead<T>& head, std::int64_t query, std::int64_t rows,
+                  const T* queries, std::int64_t query_stride, const BlockScratch<T>& scratch,
+                  const BlockOutput<T>& to) {
+  const Tag<T> d;
+  constexpr int kMaxTiles = kBlockQueries / kScoreRows;
+  std::fill_n(scratch.out, rows * head.value_stride, T(0));
+  for (std::int64_t i = 0; i < rows; ++i) hn::Store(hn::Zero(d), d, scratch.sums + i * kLanes<T>);
+  const std::int64_t last_limit = mask.limit(query + rows - 1), num_steps = ceil_div(last_limit, kStepKeys);
+
+  QueryTile<T> tiles[kMaxTiles];
+  const std::int64_t num_tiles = ceil_div(rows, kScoreRows);
+  for (std::int64_t t = 0; t < num_tiles; ++t) {
+    const std::int64_t row = t * kScoreRows;
+    QueryTile<T>& tile = tiles[t];
+    tile = {query + row,
+            std::min<std::int64_t>(kScoreRows, rows - row),
+            queries + row * query_stride,
+            query_stride,
+            scratch.out + row * head.value_stride,
+            scratch.sums + row * kLanes<T>,
+            scratch.references + row,
+            false};
+    const T query_norm = *std::max_element(scratch.query_norms + row, scratch.query_norms + row + tile.rows);
+    tile.bounded = !mask.changes_scores();
+    const std::int64_t steps = ceil_div(mask.limit(tile.query + tile.rows - 1), kStepKeys);
+    for (std::int64_t s = 0; s < steps && tile.bounded; ++s) {
+      tile.bounded = query_norm * head.key_norms[s] <= kBoundedScore<T> * kBoundedScore<T> &&
+                     head.value_maxima[s] <= kBoundedValue<T>;
+    }
+    std::fill_n(tile.references, tile.rows, tile.bounded ? T(0) : -kInfinity<T>);
+  }
+
+  HeadAttention<T> attention(mask, head, scratch);
+  for (std::int64_t s = 0; s < num_steps; ++s) {
+    for (std::int64_t t = 0; t < num_tiles; ++t) attention.step(tiles[t], s * kStepKeys);
+  }
+  for (std::int64_t i = 0; i < rows; ++i) {
+    finish_row(scratch.sums + i * kLanes<T>, scratch.out + i * head.value_stride, scratch.references[i], to, i);
+  }
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_SIMD
+
+#endif  // toggled per target

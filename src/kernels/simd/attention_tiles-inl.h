@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two products of attention, a register tile at a time: scores (and at once their weights) of
+// a few queries with a panel of keys, and the sum of values under those weights.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_SIMD_ATTENTION_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_SIMD_ATTENTION_TILES_INL_H_
+#undef ENNEAD_KERNELS_SIMD_ATTENTION_TILES_INL_H_
+#else
+#define ENNEAD_KERNELS_SIMD_ATTENTION_TILES_INL_H_
+#endif
+#include "kernels/simd/attention_exp2-inl.h"
+#include "kernels/simd/vector-inl.h"
+// clang-format on
+
+#if ENNEAD_SIMD
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int kScoreRows = 12;    // 12 x 2 accumulators + 2 keys + 1 query of 32 registers
+constexpr int kValueVectors = 4;  // up to 6 x 4 accumulators + 4 values + 1 weight
+#else
+constexpr int kScoreRows = 6;  // 6 x 2 accumulators + 2 keys + 1 query of 16 registers
+constexpr int kValueVectors = 2;
+#endif
+constexpr int kScoreVectors = 2;
+constexpr int kSmallRows = 4;  // rows left over are done four at a time, then one by one
+
+/// Keys of a packed panel.
+template <class T>
+constexpr std::int64_t kPanelKeys = kScoreVectors* kLanes<T>;
+
+/// Keys of one step of the online softmax. The sums of a step start from zero, so its boundaries
+/// are absolute key positions.
+constexpr std::int64_t kStepKeys = 256;
+/// Elements between rows of weights: off the power of two, which would crowd a few cache sets.
+constexpr std::int64_t kWeightStride = kStepKeys + 16;
+
+/// Rows of a value tile of `vectors` columns: 12 x 2 and 6 x 4 accumulators keep both ports busy.
+constexpr int value_rows(int vectors) { return vectors <= 2 ? kScoreRows : kScoreRows / 2; }
+
+/// Lane j of vector `vector` is on when bit vector * lanes + j of `bits` is set.
+template <class T>
+HWY_INLINE hn::Mask<Tag<T>> mask_of_bits(std::uint64_t bits, int vector) {
+  bits >>= vector * kLanes<T>;
+  std::uint8_t bytes[8];
+  std::memcpy(bytes, &bits, sizeof(bytes));
+  return hn::LoadMaskBits(Tag<T>(), bytes);
+}
+
+/// acc[i][j] += sum_k queries[i * query_stride + k] * panel[k][j].
+template <int kRows, int kVectors, class T>
+HWY_INLINE void multiply_keys(std::int64_t head_dim, const T* HWY_RESTRICT queries, std::int64_t query_stride,
+                              const T* HWY_RESTRICT panel, Vec<T> (&acc)[kRows][kVectors]) {
+  const Tag<T> d;
+  ENNEAD_NO_UNROLL
+  for (std::int64_t k = 0; k < head_dim; ++k) {
+    Vec<T> key[kVectors];
+    ENNEAD_UNROLL
+    for (int j = 0; j < kVectors; ++j) key[j] = hn::Load(d, panel + j * kLanes<T>);
+    ENNEAD_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const Vec<T> query = hn::Set(d, queries[i * query_stride]);
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::MulAdd(query, key[j], acc[i][j]);
+    }
+    ++queries;
+    panel += kPanelKeys<T>;
+  }
+}
+
+/// What the score tiles of a step share.
+template <class T>
+struct ScoreTile {
+  std::int64_t head_dim;
+  const T* queries;  ///< rows of scaled queries
+  std::int64_t query_stride;
+  const T* panel;             ///< [head_dim][kPanelKeys]
+  T* weights;                 ///< rows kWeightStride apart
+  T* sums;                    ///< a vector per row: sums of weights, lane by lane
+  const std::uint64_t* bits;  ///< a word per row: keys of the panel it may see
+};
+
+/// Scores as they are: weights[i][j] = q_i . k_j.
+template <int kRows, int kVectors, class T>
+HWY_NOINLINE void compute_scores(const ScoreTile<T>& tile) {
+  const Tag<T> d;
+  Vec<T> acc[kRows][kVectors];
+  ENNEAD_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    ENNEAD_UNROLL
+    for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::Zero(d);
+  }
+  multiply_keys<kRows, kVectors>(tile.head_dim, tile.queries, tile.query_stride, tile.panel, acc);
+  T* HWY_RESTRICT scores = tile.weights;
+  ENNEAD_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    ENNEAD_UNROLL
+    for (int j = 0; j < kVectors; ++j) hn::Store(acc[i][j], d, scores + i * kWeightStride + j * kLanes<T>);
+  }
+}
+
+/// Weights of bounded scores while they are in registers: weights[i][j] = 2^(q_i . k_j), 0 where
+/// masked, and their sums.
+template <int kRows, int kVectors, bool kMasked, class T>
+HWY_NOINLINE void compute_weights(const ScoreTile<T>& tile) {
+  const Tag<T> d;
+  Vec<T> acc[kRows][kVectors];
+  ENNEAD_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    ENNEAD_UNROLL
+    for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::Zero(d);
+  }
+  multiply_keys<kRows, kVectors>(tile.head_dim, tile.queries, tile.query_stride, tile.panel, acc);
+  T* HWY_RESTRICT weights = tile.weights;
+  T* HWY_RESTRICT sums = tile.sums;
+  ENNEAD_UNROLL
+  for (int i = 0; i < kRows; ++i) {
+    Vec<T> sum = hn::Load(d, sums + i * kLanes<T>);
+    ENNEAD_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      Vec<T> weight = exp2_bounded<T>(acc[i][j]);
+      if constexpr (kMasked) weight = hn::IfThenElseZero(mask_of_bits<T>(tile.bits[i], j), weight);
+      hn::Store(weight, d, weights + i * kWeightStride + j * kLanes<T>);
+      sum = hn::Add(sum, weight);
+    }
+    hn::Store(sum, d, sums + i * kLanes<T>);
+  }
+}
+
+/// A run of keys of one step, for the value tiles.
+template <class T>
+struct ValueTile {
+  std::int64_t num_keys;
+  const T* weights;  ///< rows kWeightStride apart
+  const T* values;   ///< rows value_stride apart
+  std::int64_t value_stride;
+  const T* start;  ///< sums to go on from, rows value_stride apart; nullptr: zero
+  T* out;          ///< rows value_stride apart
+  bool add;        ///< add to out (the step is complete), else overwrite it
+};
+
+/// out[i][j] (+)= start[i][j] + sum_k weights[i][k] * values[k][j].
+template <int kRows, int kVectors, class T>
+HWY_NOINLINE void sum_values_tile(const ValueTile<T>& tile) {
+  const Tag<T> d;
+  const std::int64_t stride = tile.value_stride;
+  Vec<T> acc[kRows][kVectors];
+  if (tile.start) {
+    ENNEAD_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::Load(d, tile.start + i * stride + j * kLanes<T>);
+    }
+  } else {
+    ENNEAD_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::Zero(d);
+    }
+  }
+  const T* HWY_RESTRICT weights = tile.weights;
+  const T* HWY_RESTRICT values = tile.values;
+  const std::int64_t num_keys = tile.num_keys;
+  ENNEAD_NO_UNROLL
+  for (std::int64_t k = 0; k < num_keys; ++k) {
+    Vec<T> value[kVectors];
+    ENNEAD_UNROLL
+    for (int j = 0; j < kVectors; ++j) value[j] = hn::Load(d, values + j * kLanes<T>);
+    ENNEAD_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const Vec<T> weight = hn::Set(d, weights[i * kWeightStride]);
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::MulAdd(weight, value[j], acc[i][j]);
+    }
+    ++weights;
+    values += stride;
+  }
+  T* HWY_RESTRICT out = tile.out;
+  if (tile.add) {
+    ENNEAD_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        T* at = out + i * stride + j * kLanes<T>;
+        hn::Store(hn::Add(hn::Load(d, at), acc[i][j]), d, at);
+      }
+    }
+  } else {
+    ENNEAD_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) hn::Store(acc[i][j], d, out + i * stride + j * kLanes<T>);
+    }
+  }
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_SIMD
+
+#endif  // toggled per target
