@@ -19,7 +19,7 @@
 
 namespace ennead::test {
 
-/// Calls body(name, tensor) for every weight and bias that is there.
+/// Calls body(name, tensor) for every weight and bias that is there, by the names of refusals.
 template <class W, class Body>
 void for_each_weight(W& weights, Body&& body) {
   const auto one = [&](const char* name, auto& tensor) {
@@ -28,11 +28,11 @@ void for_each_weight(W& weights, Body&& body) {
   one("W_query", weights.W_query);
   one("W_key", weights.W_key);
   one("W_value", weights.W_value);
-  one("b_query", weights.b_query);
-  one("b_key", weights.b_key);
-  one("b_value", weights.b_value);
-  one("out_proj_weight", weights.out_proj_weight);
-  one("out_proj_bias", weights.out_proj_bias);
+  one("W_query.bias", weights.b_query);
+  one("W_key.bias", weights.b_key);
+  one("W_value.bias", weights.b_value);
+  one("out_proj.weight", weights.out_proj_weight);
+  one("out_proj.bias", weights.out_proj_bias);
 }
 
 template <class T>
