@@ -14,14 +14,18 @@ namespace {
 
 using test::ModuleCase;
 
-class VariantTraining : public test::OfEachVariant {
+class VariantEvaluation : public test::OfEachVariant {
  protected:
   Context context_ = test::poisoned_context({.threads = 2, .seed = 11});
 };
-ENNEAD_FOR_EACH_VARIANT(VariantTraining);
+class VariantDropout : public VariantEvaluation {};
+class VariantGradients : public VariantEvaluation {};
+ENNEAD_FOR_EACH_VARIANT(VariantEvaluation);
+ENNEAD_FOR_VARIANTS_THAT_TAKE(&Supports::dropout, VariantDropout);
+ENNEAD_FOR_VARIANTS_THAT_TAKE(&Supports::gradient, VariantGradients);
 
 // K12 (PyTorch issue 124464). Mutant: p handed on without asking for the mode.
-TEST_P(VariantTraining, EvaluationNeverDrops) {
+TEST_P(VariantEvaluation, NeverDrops) {
   ModuleCase<float> module(context_, test::odd_config(9), 2, 9);
   const auto plain = module.run(GetParam());
   module.config.dropout = 0.5;
@@ -36,8 +40,7 @@ TEST_P(VariantTraining, EvaluationNeverDrops) {
 }
 
 // The same seed drops the same weights in every variant; another seed drops others.
-TEST_P(VariantTraining, SameDrawInAll) {
-  if (!GetParam().supports.dropout) GTEST_SKIP() << "refuses dropout";
+TEST_P(VariantDropout, SameDrawInAll) {
   ModuleCase<double> module(context_, test::odd_config(17), 3, 17);
   module.config.dropout = 0.3;
   const auto run = [&](const VariantInfo& info) {
@@ -54,8 +57,7 @@ TEST_P(VariantTraining, SameDrawInAll) {
 
 // K12 (flash-attention issue 93). Dropout acts on the weights after softmax and scales what it
 // keeps, so the mean over seeds is the output without it. Mutants: before softmax; no 1 / (1 - p).
-TEST_P(VariantTraining, MeanOverSeedsIsTheOutput) {
-  if (!GetParam().supports.dropout) GTEST_SKIP() << "refuses dropout";
+TEST_P(VariantDropout, MeanOverSeedsIsTheOutput) {
   ModuleCase<double> module(context_, {.d_in = 4, .d_out = 4, .context_length = 4, .num_heads = 1}, 1, 4);
   const auto plain = test::to_doubles(module.run(GetParam()));
   module.config.dropout = 0.25;
@@ -88,8 +90,7 @@ TEST_P(VariantTraining, MeanOverSeedsIsTheOutput) {
 
 // Gradients of x and of every weight and bias by central differences. Mutants: scale left out of
 // the score's derivative; Q and K swapped; the gradient of one third of the packed QKV lost.
-TEST_P(VariantTraining, GradientsByCentralDifferences) {
-  if (!GetParam().supports.gradient) GTEST_SKIP() << "refuses gradients";
+TEST_P(VariantGradients, ByCentralDifferences) {
   for (int kind = 0; kind < 4; ++kind) {
     SCOPED_TRACE(kind);
     Config config{.d_in = 5, .d_out = 6, .context_length = 5, .num_heads = 2};
@@ -110,8 +111,7 @@ TEST_P(VariantTraining, GradientsByCentralDifferences) {
 }
 
 // K10 (PyTorch issue 148476). Any subset of the inputs may want a gradient, with the same result.
-TEST_P(VariantTraining, GradientOfAnySubset) {
-  if (!GetParam().supports.gradient) GTEST_SKIP() << "refuses gradients";
+TEST_P(VariantGradients, OfAnySubset) {
   ModuleCase<double> module(context_, test::odd_config(6), 2, 6);
   std::vector<Tensor<double>*> inputs{&module.x};
   test::for_each_weight(module.weights, [&](const char*, Tensor<double>& weight) { inputs.push_back(&weight); });
@@ -145,8 +145,7 @@ TEST_P(VariantTraining, GradientOfAnySubset) {
 }
 
 // Gradients too have the same bits for any number of threads, and agree between instruction sets.
-TEST_P(VariantTraining, GradientsForAnyThreads) {
-  if (!GetParam().supports.gradient) GTEST_SKIP() << "refuses gradients";
+TEST_P(VariantGradients, ForAnyThreads) {
   std::vector<double> anywhere;
   test::for_each_isa([&](Isa isa) {
     Tensor<float> reference;

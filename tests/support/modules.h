@@ -95,9 +95,20 @@ std::vector<double> rows_of(const Tensor<T>& y, const std::vector<std::int64_t>&
 
 /// One test per line of variants.def, named by its slug.
 class OfEachVariant : public testing::TestWithParam<VariantInfo> {};
-#define ENNEAD_FOR_EACH_VARIANT(Suite)                                                                           \
-  INSTANTIATE_TEST_SUITE_P(Each, Suite, testing::ValuesIn(ennead::variants().begin(), ennead::variants().end()), \
-                           [](const auto& p) { return std::string(p.param.slug); })
+
+/// The variants that can be asked for something, e.g. &Supports::gradient; all when null.
+inline std::vector<VariantInfo> variants_that_take(bool Supports::*what) {
+  std::vector<VariantInfo> chosen;
+  for (const VariantInfo& info : variants()) {
+    if (what == nullptr || info.supports.*what) chosen.push_back(info);
+  }
+  return chosen;
+}
+#define ENNEAD_FOR_VARIANTS_THAT_TAKE(what, Suite)                                                 \
+  INSTANTIATE_TEST_SUITE_P(Each, Suite, testing::ValuesIn(ennead::test::variants_that_take(what)), \
+                           [](const auto& p) { return std::string(p.param.slug); });               \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Suite)
+#define ENNEAD_FOR_EACH_VARIANT(Suite) ENNEAD_FOR_VARIANTS_THAT_TAKE(nullptr, Suite)
 
 /// Variants 1 to 4 run step by step through memory, as eager code does.
 inline bool is_eager(const VariantInfo& info) { return info.number <= 4; }
