@@ -23,14 +23,18 @@ class ModuleNeedWeights final : public Variant<T> {
                         weights.out_proj_bias) {}
 
  protected:
-  Tensor<T> forward(const Tensor<T>& x) override { return forward(x, {}).output; }
+  Tensor<T> forward(const Tensor<T>& x) override {
+    CallOptions<T> by_default;
+    by_default.need_weights = true;
+    return forward(x, by_default).output;
+  }
 
   CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>& options) override {
     // [project] [split] [score] [mask] [softmax] [mix] [merge]
     auto [attn_output, attn_weights] = multihead_attn_(x, {.is_causal = this->config_.is_causal,
                                                            .attn_mask = options.attn_mask,
                                                            .key_padding_block = options.key_padding_block,
-                                                           .need_weights = true,
+                                                           .need_weights = options.need_weights,
                                                            .average_attn_weights = options.average_attn_weights});
     return {attn_output, attn_weights};
   }
