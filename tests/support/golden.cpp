@@ -6,16 +6,9 @@
 #include <filesystem>
 
 namespace ennead::test {
-namespace {
+std::string golden_path(const std::string& file) { return std::string(ENNEAD_SOURCE_DIR) + "/tests/golden/" + file; }
 
-const std::filesystem::path& directory() {
-  static const std::filesystem::path path = std::filesystem::path(ENNEAD_SOURCE_DIR) / "tests" / "golden";
-  return path;
-}
-
-}  // namespace
-
-GoldenFile::GoldenFile(const std::string& name) : file_((directory() / (name + ".safetensors")).string()) {}
+GoldenFile::GoldenFile(const std::string& name) : file_(golden_path(name + ".safetensors")) {}
 
 std::vector<std::string> GoldenFile::names(std::string_view prefix) const {
   std::vector<std::string> found;
@@ -48,7 +41,7 @@ double GoldenFile::number(const std::string& key) const { return text(key).empty
 
 std::vector<std::string> golden_cases(std::string_view kind, bool (*wanted)(const GoldenFile& file)) {
   std::vector<std::string> cases;
-  for (const auto& entry : std::filesystem::directory_iterator(directory())) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_path(""))) {
     if (entry.path().extension() != ".safetensors") continue;
     const std::string name = entry.path().stem().string();
     const GoldenFile file(name);

@@ -28,6 +28,7 @@ class GoldenFile {
   /// @param name of the case, e.g. "square_bias"
   explicit GoldenFile(const std::string& name);
 
+  const std::string& path() const { return file_.path(); }
   bool has(std::string_view tensor) const { return file_.find(tensor) != nullptr; }
   /// Names of the tensors that start so.
   std::vector<std::string> names(std::string_view prefix) const;
@@ -69,6 +70,9 @@ class GoldenFile {
  private:
   SafetensorsFile file_;
 };
+
+/// Where a file of tests/golden is.
+std::string golden_path(const std::string& file);
 
 /// The cases of one kind ("module", "attention", "flex") that are `wanted`, sorted by name.
 std::vector<std::string> golden_cases(std::string_view kind, bool (*wanted)(const GoldenFile& file) = nullptr);
