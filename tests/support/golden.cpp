@@ -52,9 +52,7 @@ std::vector<std::string> golden_cases(std::string_view kind, bool (*wanted)(cons
 }
 
 std::string golden_name(std::string_view weight) {
-  if (weight.starts_with("out_proj_")) return sentence("out_proj.", weight.substr(9));
-  if (weight.starts_with("b_")) return sentence("W_", weight.substr(2), ".bias");
-  return sentence(weight, ".weight");
+  return weight.find('.') == std::string_view::npos ? sentence(weight, ".weight") : std::string(weight);
 }
 
 }  // namespace ennead::test

@@ -77,7 +77,7 @@ std::string golden_path(const std::string& file);
 /// The cases of one kind ("module", "attention", "flex") that are `wanted`, sorted by name.
 std::vector<std::string> golden_cases(std::string_view kind, bool (*wanted)(const GoldenFile& file) = nullptr);
 
-/// "W_query" -> "W_query.weight", "b_query" -> "W_query.bias", "out_proj_bias" -> "out_proj.bias"
+/// What the files call a weight: "W_query" -> "W_query.weight", "out_proj.bias" as it is.
 std::string golden_name(std::string_view weight);
 
 inline std::string case_name(const testing::TestParamInfo<std::string>& info) { return info.param; }

@@ -51,7 +51,7 @@ def write_model(directory: Path, save: Save, case: ModuleCase) -> dict[str, Any]
         tensors |= {f"transformer.h.{layer}.attn.{name}": tensor for name, tensor in state.items()}
         tensors[f"transformer.h.{layer}.ln_1.weight"] = torch.ones(config.d_out)
     file, prefix = "model_gpt2.safetensors", "transformer.h.1.attn."
-    save(tensors, directory / file, {"kind": "model", "prefix": prefix, "num_heads": str(case.num_heads), "case": case.name})
+    save(tensors, directory / file, {"kind": "model", "layout": "gpt2", "prefix": prefix, "num_heads": str(case.num_heads), "case": case.name})
     return {file: {"layout": "gpt2", "prefix": prefix, "case": case.name, "num_heads": case.num_heads}}
 
 
