@@ -208,7 +208,18 @@ def write(directory: Path) -> None:
 
 def save(tensors: dict[str, Tensor], path: Path, info: dict[str, str]) -> None:
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata=info)
+    path.write_bytes(with_sorted_metadata(path.read_bytes()))
     path.chmod(0o644)
+
+
+def with_sorted_metadata(file: bytes) -> bytes:
+    """safetensors writes metadata in an order drawn by chance; the same numbers shall give the same bytes."""
+    length = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + file[8 + length :]
 
 
 def check(directory: Path) -> int:
