@@ -13,6 +13,7 @@ using Action = std::function<int()>;
 // Each adds its options to `app` (a subcommand) and returns what runs it.
 Action bench_command(CLI::App& app);
 Action check_command(CLI::App& app);
+Action run_command(CLI::App& app);
 Action list_command(CLI::App& app);
 Action show_command(CLI::App& app);
 Action trace_command(CLI::App& app);

@@ -28,6 +28,7 @@ struct Entry {
 constexpr Entry kCommands[] = {
     {"bench", "check the variants, then race them", bench_command},
     {"check", "compare every variant with float64 loops", check_command},
+    {"run", "a variant over your tensors: .npy in and out, .safetensors weights", run_command},
     {"list", "the variants, and what each changes", list_command},
     {"show", "the source of a variant, with the book's listing beside it", show_command},
     {"trace", "what one call of a variant is made of, operation by operation", trace_command},
