@@ -101,19 +101,19 @@ RunJob resolve_job(const CLI::App& app, const Flags& flags) {
   job.output = flags.output;
   job.attn_weights = flags.attn_weights;
   job.mask = {flags.mask, resolve_meaning("--mask-means", flags.mask_means)};
-  job.key_padding_mask = {flags.key_padding_mask, resolve_meaning("--key-padding-means", flags.key_padding_means)};
+  // Its name says what true means, as nn.MultiheadAttention's does: this key is padding.
+  job.key_padding_mask = {flags.key_padding_mask,
+                          resolve_meaning("--key-padding-means", flags.key_padding_means).value_or(MaskMeaning::block)};
   job.per_head = flags.per_head;
   job.source = resolve_source(app, flags);
   if (flags.attn_weights.empty()) require_absent(app, {"--per-head"}, "--attn-weights beside it, got none");
   if (flags.mask.empty()) require_absent(app, {"--mask-means"}, "--mask beside it, got none");
-  if (flags.key_padding_mask.empty())
+  if (flags.key_padding_mask.empty()) {
     require_absent(app, {"--key-padding-means"}, "--key-padding-mask beside it, got none");
+  }
   if (!flags.mask.empty()) require_supported(*job.variant, "--mask", &Supports::attn_mask);
   if (!flags.key_padding_mask.empty()) {
     require_supported(*job.variant, "--key-padding-mask", &Supports::key_padding_mask);
-    if (!job.key_padding_mask.means) {
-      throw UsageError("--key-padding-mask: expected --key-padding-means allow or block beside it, got neither");
-    }
   }
   if (!flags.attn_weights.empty()) {
     require_supported(*job.variant, "--attn-weights", &Supports::need_weights);
@@ -191,8 +191,10 @@ Action run_command(CLI::App& app) {
   app.add_flag("--per-head", flags->per_head, "attention weights of every head: [batch, heads, tokens, tokens]");
   text("--mask", flags->mask, "booleans, or numbers that are added to the scores: .npy", "FILE");
   text("--mask-means", flags->mask_means, "what true means in --mask: allow or block", "WORD");
-  text("--key-padding-mask", flags->key_padding_mask, "booleans, [batch, num_tokens]: .npy", "FILE");
-  text("--key-padding-means", flags->key_padding_means, "what true means there: allow or block", "WORD");
+  text("--key-padding-mask", flags->key_padding_mask,
+       "booleans, [batch, num_tokens], true: padding, as in PyTorch: .npy", "FILE");
+  text("--key-padding-means", flags->key_padding_means, "what true means there: block (padding, unless given) or allow",
+       "WORD");
   text("--prefix", flags->prefix, "what comes before the names in a whole model's file, e.g. h.0.attn", "TEXT");
   text("--layout", flags->layout, "how the weights are named and stored, where the names leave it open", "NAME");
   text("--convert", flags->convert, "write the weights in another layout, compute nothing", "FILE");
