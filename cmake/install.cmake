@@ -2,11 +2,17 @@
 # What `cmake --install` leaves behind: find_package(ennead) and pkg-config find it.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS ennead EXPORT ennead_targets
+set(installed_targets ennead)
+if(ENNEAD_IO)
+  list(APPEND installed_targets ennead_io)
+else()
+  set(without_io PATTERN io.h EXCLUDE PATTERN weight_files.h EXCLUDE)
+endif()
+install(TARGETS ${installed_targets} EXPORT ennead_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY include/ennead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/ennead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${without_io})
 install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(ENNEAD_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ennead)

@@ -18,7 +18,7 @@ LAYERS = ["base", "kernels", "ops", "attention", "variants", "io", "apps"]
 # Where the public headers belong; a header that is not named here belongs to its own layer's folder name.
 HEADER_LAYER = {
     **dict.fromkeys(["arena", "context", "cpu", "error", "executor", "function_ref", "tape", "tensor", "trace",
-                     "view"], "base"),
+                     "version", "view"], "base"),
     "ops": "ops",
     "attention": "attention", "flex": "attention", "module": "attention",
     "variants": "variants",
