@@ -36,7 +36,7 @@ constexpr Entry kCommands[] = {
 };
 
 constexpr const char* kExamples = R"(Examples:
-  ennead bench                          race all ten at [8, 1024, 768], about a minute
+  ennead bench                          race all ten at [8, 1024, 768], in a minute or so
   ennead bench --quick                  the same in under 20 seconds
   ennead bench 1 2 fused_causal --threads 1 --json out.json
   ennead check --tokens 65 --heads 3 --d-in 24 --d-out 30

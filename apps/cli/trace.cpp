@@ -80,9 +80,10 @@ int trace(const CLI::App& app, const Flags& flags) {
       Style::plain);
   fmt::print("\n{}\n", table.terminal(terminal));
   paragraph(
-      fmt::format("The result needs {}FLOPs, {} were done; {} at the peak beyond weights and x; {}/s moved on average.",
-                  render::flops(useful_flops(work.shape, work.pass)), render::flops(sum.executed_flops),
-                  render::bytes(static_cast<double>(pass.peak_bytes)), render::bytes(sum.bytes() / (whole_ns * 1e-9))),
+      fmt::format(
+          "The result needs {}FLOPs, {}FLOPs were done; {} at the peak beyond weights and x; {}/s moved on average.",
+          render::flops(useful_flops(work.shape, work.pass)), render::flops(sum.executed_flops),
+          render::bytes(static_cast<double>(pass.peak_bytes)), render::bytes(sum.bytes() / (whole_ns * 1e-9))),
       Style::plain);
   paragraph(
       "moved: bytes the operations read and write, cached or not. T x T: how often the [T, T] matrix of all heads "

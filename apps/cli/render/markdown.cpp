@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "ennead/error.h"
@@ -40,11 +39,10 @@ std::string markdown_race(const measure::Result& result, const Published& publis
                winner ? fmt::format("**{}**", time) : time, ratio_text(bar, result), percent(bar.share_of_peak),
                bar.peak_bytes < 0 ? "-" : bytes(static_cast<double>(bar.peak_bytes)), small(bar.max_abs_err)});
   }
-  std::string text = shape_card(result);
-  text.append(".\n\n").append(table.markdown()).append("\n").append(winner_line(result));
+  std::string text = capitalized(shape_card(result));
+  text.append(".\n\n").append(table.markdown()).append("\n").append(capitalized(winner_line(result)));
   text.append(". The work: ").append(work_line(result.work));
   text.append(". The machine: ").append(machine_line(result.machine)).append(".\n");
-  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "render/numbers.h"
@@ -92,6 +93,11 @@ std::string winner_line(const Result& result) {
     line += fmt::format(", {} times as fast as {}", significant(1 / bar.ratio_to_1), result.base);
   }
   return line;
+}
+
+std::string capitalized(std::string text) {
+  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
 }
 
 std::string ratio_text(const Bar& bar, const Result& result) {

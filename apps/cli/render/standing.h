@@ -25,6 +25,8 @@ std::string machine_line(const measure::MachineRecord& machine);
 std::string shape_card(const measure::Result& result);
 /// "fastest: 10 fused_module, 3.1 times as fast as 1 stacked_heads", or the joint winners.
 std::string winner_line(const measure::Result& result);
+/// The same text as the start of a sentence.
+std::string capitalized(std::string text);
 /// "0.412 [0.409, 0.415]"; the base itself is "1".
 std::string ratio_text(const measure::Bar& bar, const measure::Result& result);
 

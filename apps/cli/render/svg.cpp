@@ -20,7 +20,7 @@ using measure::Result;
 
 // Lengths in user units; the picture scales.
 constexpr double kWidth = 880, kMargin = 28, kHead = 104, kRow = 44, kFoot = 74;
-constexpr double kNameX = 54, kBarX = 268, kBarWidth = 388, kBarHeight = 22, kRatioX = kWidth - kMargin;
+constexpr double kNameX = 54, kBarX = 298, kBarWidth = 360, kBarHeight = 22, kRatioX = kWidth - kMargin;
 
 /// A card of its own colour: pages may be light while the reader's system is dark.
 constexpr std::string_view kStyle = R"(<style>
@@ -87,13 +87,23 @@ std::string rectangle(double x, double y, double width, double height, std::stri
       std::max(width, 1.0), height, radius, kind);
 }
 
+/// The end of the longest bar or whisker.
+double longest_time(const Result& result) {
+  double longest = longest_median(result);
+  for (const Bar& bar : result.results) {
+    if (bar.samples_ns.empty()) continue;
+    longest = std::max(longest, measure::quantile({bar.samples_ns.begin(), bar.samples_ns.end()}, 0.75));
+  }
+  return longest;
+}
+
 /// From the lower to the upper quartile of the samples, where they are far enough apart to be seen.
 std::string whisker(const Bar& bar, double scale, double middle) {
   const std::vector<double> samples(bar.samples_ns.begin(), bar.samples_ns.end());
   if (samples.empty()) return "";
   const double low = kBarX + scale * measure::quantile(samples, 0.25);
   const double high = kBarX + scale * measure::quantile(samples, 0.75);
-  if (high - low < 1.5) return "";
+  if (high - low < 4) return "";
   return fmt::format(
       "<path class=\"whisker\" d=\"M{0:.1f} {2:.1f}H{1:.1f}M{0:.1f} {3:.1f}V{4:.1f}M{1:.1f} "
       "{3:.1f}V{4:.1f}\"/>\n",
@@ -134,7 +144,7 @@ std::string row(const Result& result, const Published& published, std::size_t in
 
 std::string svg_race(const Result& result, const Published& published) {
   const double height = kHead + kRow * static_cast<double>(result.results.size()) + kFoot;
-  const double longest = longest_median(result), scale = longest > 0 ? kBarWidth / longest : 0;
+  const double longest = longest_time(result), scale = longest > 0 ? kBarWidth / longest : 0;
   const std::vector<std::size_t> best = winners(result);
   std::size_t rounds = 0;
   for (const Bar& bar : result.results) rounds = std::max(rounds, bar.samples_ns.size());
@@ -147,15 +157,15 @@ std::string svg_race(const Result& result, const Published& published) {
   out += kStyle;
   out += fmt::format("<rect x=\"0.5\" y=\"0.5\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"10\" class=\"card\"/>\n",
                      kWidth - 1, height - 1);
-  out += text_at(kMargin, 40, "title", shape_card(result));
-  out += text_at(kMargin, 62, "text", work_line(result.work));
+  out += text_at(kMargin, 40, "title", capitalized(shape_card(result)));
+  out += text_at(kMargin, 62, "text", capitalized(work_line(result.work)));
   out += text_at(kBarX, kHead - 8, "note", "median time, the shorter the better");
   out += text_at(kRatioX, kHead - 8, "note", fmt::format("time / {}'s", result.base), "end");
   for (std::size_t i = 0; i < result.results.size(); ++i) {
     out += row(result, published, i, std::find(best.begin(), best.end(), i) != best.end(), scale);
   }
   const double foot = height - kFoot;
-  out += text_at(kMargin, foot + 28, "value best-text", winner_line(result));
+  out += text_at(kMargin, foot + 28, "value best-text", capitalized(winner_line(result)));
   out += text_at(kMargin, foot + 50, "note",
                  fmt::format("{}; {} interleaved rounds; peak {} ({})", machine_line(result.machine), rounds,
                              flop_rate(result.best_peak()), result.machine.isa));
