@@ -163,6 +163,7 @@ class Commands(unittest.TestCase):
         result = run("check", *SMALL)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("all agree", result.stdout)
+        self.assertNotIn("WRONG", result.stdout)
         self.assertIn("float32", result.stdout)
         self.assertIn("float64", result.stdout)
 

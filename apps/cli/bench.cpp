@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "embedded.h"
+#include "footprint.h"
 #include "interrupt.h"
 #include "io/file.h"
 #include "measure/clock.h"
@@ -90,6 +91,10 @@ int bench(const CLI::App& app, const Flags& flags) {
   }
 
   RaceOptions options;
+  if (flags.quick) {
+    options.flat_calls = 1;
+    options.min_rounds = 2;
+  }
   if (flags.seconds > 0) {
     options.seconds = flags.seconds;
     options.max_rounds = 10'000;
@@ -100,6 +105,10 @@ int bench(const CLI::App& app, const Flags& flags) {
   options.progress = show;
   const measure::Result result = race(chosen, work, verification, options);
   progress.clear();
+  if (result.peak_flops.empty()) {
+    fmt::print(stderr, "ennead: interrupted before the first round; nothing was measured\n");
+    return 1;
+  }
   if (flags.json == "-") {
     fmt::print("{}", measure::to_json(result));
   } else {

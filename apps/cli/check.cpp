@@ -2,11 +2,13 @@
 // ennead check: every variant compared with float64 loops that share no code with it.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "command.h"
+#include "footprint.h"
 #include "interrupt.h"
 #include "progress.h"
 #include "render/numbers.h"
@@ -47,40 +49,70 @@ bool shape_given(const CLI::App& app) {
   return false;
 }
 
-int check(const CLI::App& app, const Flags& flags) {
-  const Work asked = resolve(app, flags.work);
-  const std::vector<const VariantInfo*> chosen = resolve_variants(flags.names);
-  require_pass(chosen, asked.pass);
-  const std::vector<Shape> shapes = shape_given(app) ? std::vector<Shape>{asked.shape} : odd_shapes();
-  std::vector<Precision> precisions{asked.precision};
-  if (app.count("--dtype") == 0) precisions = {Precision::float32, Precision::float64};
+/// Keeps the worst of what several shapes gave, variant by variant.
+void merge(Verification& sum, const Verification& more, const std::string& where) {
+  const bool first = sum.verdicts.empty();
+  if (first) sum = more;
+  for (std::size_t i = 0; i < more.verdicts.size(); ++i) {
+    Verdict& kept = sum.verdicts[i];
+    const Verdict& verdict = more.verdicts[i];
+    const double times_first = std::max(kept.times_first, verdict.times_first);
+    const bool worse = kept.ok == verdict.ok ? verdict.max_abs_err > kept.max_abs_err : kept.ok;
+    if (first || worse) {
+      kept = verdict;
+      kept.worst = fmt::format("{} of {}", verdict.worst, where);
+    }
+    kept.times_first = times_first;
+  }
+  sum.largest_difference = std::max(sum.largest_difference, more.largest_difference);
+}
 
-  const render::Terminal terminal = render::detect_terminal();
-  const InterruptFlag interrupt;
+/// Checks one element type over all shapes, telling each; stops early on Ctrl-C.
+Verification check_shapes(const std::vector<const VariantInfo*>& chosen, const std::vector<Shape>& shapes, Work work,
+                          const render::Terminal& terminal) {
   Progress progress;
   VerifyOptions options;
   options.stop = InterruptFlag::raised;
   options.progress = [&progress](const std::string& what) { progress.show(what); };
+  Verification sum;
+  for (const Shape& shape : shapes) {
+    work.shape = shape;
+    require_memory(chosen, work);
+    const Verification verification = verify(chosen, work, options);
+    progress.clear();
+    if (verification.interrupted) {
+      sum.interrupted = true;
+      return sum;
+    }
+    const std::string title =
+        render::work_line({shape, std::string(name(work.pass)), std::string(name(work.precision)), work.seed});
+    const std::string rows = fmt::format("; {} of {} rows", verification.rows_checked, shape.num_tokens);
+    fmt::print("{}\n", render::styled(title + rows, render::Style::faint, terminal));
+    merge(sum, verification, render::output_shape(shape));
+  }
+  fmt::print("{}largest difference between any two outputs: {}\n\n", verdict_table(sum, terminal),
+             render::small(sum.largest_difference));
+  return sum;
+}
+
+int check(const CLI::App& app, const Flags& flags) {
+  Work work = resolve(app, flags.work);
+  const std::vector<const VariantInfo*> chosen = resolve_variants(flags.names);
+  require_pass(chosen, work.pass);
+  const std::vector<Shape> shapes = shape_given(app) ? std::vector<Shape>{work.shape} : odd_shapes();
+  std::vector<Precision> precisions{work.precision};
+  if (app.count("--dtype") == 0) precisions = {Precision::float32, Precision::float64};
+
+  const InterruptFlag interrupt;
   bool ok = true;
   for (Precision precision : precisions) {
-    for (const Shape& shape : shapes) {
-      Work work = asked;
-      work.shape = shape;
-      work.precision = precision;
-      require_memory(chosen, work);
-      const Verification verification = verify(chosen, work, options);
-      progress.clear();
-      const std::string title =
-          render::work_line({shape, std::string(name(work.pass)), std::string(name(precision)), work.seed});
-      fmt::print("{}\n{}", render::styled(title, render::Style::bold, terminal), verdict_table(verification, terminal));
-      fmt::print("{} of {} rows per sequence against float64; largest difference between any two outputs {}\n\n",
-                 verification.rows_checked, shape.num_tokens, render::small(verification.largest_difference));
-      ok = ok && verification.ok();
-      if (verification.interrupted) {
-        fmt::print(stderr, "ennead: interrupted; the rest was not checked\n");
-        return 1;
-      }
+    work.precision = precision;
+    const Verification verification = check_shapes(chosen, shapes, work, render::detect_terminal());
+    if (verification.interrupted) {
+      fmt::print(stderr, "ennead: interrupted; the rest was not checked\n");
+      return 1;
     }
+    ok = ok && verification.ok();
   }
   if (!ok) {
     fmt::print(stderr, "ennead: expected every variant to agree with float64, got the ones marked WRONG\n");

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "ennead/trace.h"
+#include "footprint.h"
 #include "measure/machine_limits.h"
 #include "measure/noise.h"
 #include "measure/rounds.h"
@@ -22,41 +22,16 @@ using measure::Contender;
 /// One variant on its way through the race.
 template <class T>
 struct Entrant {
-  const VariantInfo* info = nullptr;
-  std::unique_ptr<Variant<T>> variant;  ///< null where packing belongs to the pass
-  std::int64_t plan_ns = 0, peak_bytes = 0;
-  double executed_flops = 0;
+  const VariantInfo* info;
+  std::unique_ptr<Variant<T>> variant;
+  std::int64_t plan_ns;
 };
 
 template <class T>
-void run(const Stand<T>& stand, const Entrant<T>& entrant) {
-  if (entrant.variant != nullptr) {
-    (*entrant.variant)(stand.x);
-  } else {
-    stand.train_step(*entrant.info);
-  }
-}
-
-/// Packs the weights, and learns from one untimed call what it takes and does.
-template <class T>
 Entrant<T> prepare(const VariantInfo& info, const Stand<T>& stand, const measure::Clock& now) {
-  Entrant<T> entrant;
-  entrant.info = &info;
-  if (stand.pass == Pass::forward) {
-    const std::int64_t start = now();
-    entrant.variant = stand.plan(info);
-    entrant.plan_ns = now() - start;
-  }
-  Arena& arena = stand.context.arena();
-  arena.reset_peak();
-  const std::size_t before = arena.bytes_in_use();
-  Trace trace;
-  stand.context.set_trace(&trace);
-  run(stand, entrant);
-  stand.context.set_trace(nullptr);
-  entrant.peak_bytes = static_cast<std::int64_t>(arena.peak_bytes() - before);
-  for (const TraceEvent& event : trace.events) entrant.executed_flops += event.executed_flops;
-  return entrant;
+  const std::int64_t start = now();
+  std::unique_ptr<Variant<T>> variant = stand.plan(info);
+  return {&info, std::move(variant), now() - start};
 }
 
 Bar make_bar(const VariantInfo& info, const measure::Samples& samples, const std::vector<double>& ratios,
@@ -99,7 +74,8 @@ measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& 
   }
   std::vector<Contender> contenders;
   for (const Entrant<T>& entrant : entrants) {
-    contenders.push_back({std::string(entrant.info->slug), [&stand, &entrant] { run(stand, entrant); }});
+    contenders.push_back(
+        {std::string(entrant.info->slug), [&stand, &entrant] { stand.run(*entrant.info, entrant.variant.get()); }});
   }
   const auto read_peak = [&] {
     result.peak_flops.push_back(
@@ -107,6 +83,8 @@ measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& 
   };
   rounds_options.seconds = options.seconds;
   rounds_options.max_rounds = options.max_rounds;
+  rounds_options.min_rounds = options.min_rounds;
+  rounds_options.flat_calls = options.flat_calls;
   rounds_options.seed = work.seed;
   rounds_options.stop = options.stop;
   rounds_options.progress = options.progress;
@@ -119,8 +97,9 @@ measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& 
     const std::vector<double> ratios = measure::paired_ratios(rounds, i, 0);
     Bar bar = make_bar(*chosen[i], rounds.samples[i], ratios, work, peak);
     bar.plan_ns = static_cast<double>(entrants[i].plan_ns);
-    bar.peak_bytes = entrants[i].peak_bytes;
-    bar.executed_flops = entrants[i].executed_flops;
+    const Footprint taken = footprint(*chosen[i], work);
+    bar.peak_bytes = static_cast<std::int64_t>(taken.pass_bytes);
+    bar.executed_flops = taken.executed_flops;
     bar.max_abs_err = verification.verdicts[i].max_abs_err;
     bar.ok = verification.verdicts[i].ok;
     result.ratio_coverage = measure::median_interval(ratios).coverage;

@@ -14,6 +14,8 @@ namespace ennead::cli {
 
 struct RaceOptions {
   double seconds = 50;
+  int flat_calls = 2;  ///< of the warm-up, as in measure::RoundsOptions
+  int min_rounds = 3;
   int max_rounds = 101;  ///< more only polishes digits
   std::function<bool()> stop = [] { return false; };
   std::function<void(const std::string& what)> progress = [](const std::string&) {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "command.h"
+#include "footprint.h"
 #include "progress.h"
 #include "render/bars.h"
 #include "render/numbers.h"

@@ -52,9 +52,14 @@ PassResult<T> Stand<T>::train_step(const VariantInfo& info) const {
 }
 
 template <class T>
-PassResult<T> Stand<T>::run_once(const VariantInfo& info) const {
+std::unique_ptr<Variant<T>> Stand<T>::plan(const VariantInfo& info) const {
+  return pass == Pass::forward ? make_variant(info, config, weights) : nullptr;
+}
+
+template <class T>
+PassResult<T> Stand<T>::run(const VariantInfo& info, Variant<T>* planned) const {
   if (pass == Pass::forward_backward) return train_step(info);
-  return {(*plan(info))(x), {}};
+  return {(*planned)(x), {}};
 }
 
 template struct Stand<float>;

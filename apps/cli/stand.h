@@ -23,12 +23,11 @@ template <class T>
 struct Stand {
   Stand(const Work& work, const Context& context);
 
-  std::unique_ptr<Variant<T>> plan(const VariantInfo& info) const { return make_variant(info, config, weights); }
-  /// Packs, runs forward and backward: in a training step the weights are new each time, so
-  /// packing them belongs to the pass.
-  PassResult<T> train_step(const VariantInfo& info) const;
-  /// Plan and pass, whichever the work asks for.
-  PassResult<T> run_once(const VariantInfo& info) const;
+  /// Packs the weights of one variant. Null where packing belongs to the pass: in a training step
+  /// the weights are new each time.
+  std::unique_ptr<Variant<T>> plan(const VariantInfo& info) const;
+  /// One pass. @param planned from plan()
+  PassResult<T> run(const VariantInfo& info, Variant<T>* planned) const;
 
   Context context;
   Config config;
@@ -36,6 +35,9 @@ struct Stand {
   Weights<T> weights;
   Tensor<T> x;
   Tensor<T> d_output;  ///< dLoss/d(output); empty when only the forward pass is asked for
+
+ private:
+  PassResult<T> train_step(const VariantInfo& info) const;
 };
 
 }  // namespace ennead::cli

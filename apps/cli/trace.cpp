@@ -7,6 +7,7 @@
 #include <string>
 
 #include "command.h"
+#include "footprint.h"
 #include "render/numbers.h"
 #include "render/standing.h"
 #include "render/table.h"

@@ -14,14 +14,8 @@ namespace {
 template <class T>
 TracedPass traced_pass(const VariantInfo& info, const Work& work, int passes) {
   const Stand<T> stand(work, work.context());
-  const std::unique_ptr<Variant<T>> variant = work.pass == Pass::forward ? stand.plan(info) : nullptr;
-  const auto run = [&] {
-    if (variant != nullptr) {
-      (*variant)(stand.x);
-    } else {
-      stand.train_step(info);
-    }
-  };
+  const std::unique_ptr<Variant<T>> variant = stand.plan(info);
+  const auto run = [&] { stand.run(info, variant.get()); };
   for (int warm_up = 0; warm_up < 2; ++warm_up) run();
 
   const measure::Clock now = measure::wall_clock();

@@ -13,7 +13,8 @@ namespace ennead::cli {
 std::string verdict_table(const Verification& verification, const render::Terminal& terminal) {
   using render::Cell;
   using render::Style;
-  render::Table table({{"#"}, {"variant", false}, {""}, {"max error"}, {"/ 1's"}, {"worst: expected, got", false}});
+  render::Table table(
+      {{"#"}, {"variant", false}, {""}, {"max error"}, {"/ 1's"}, {"worst at [batch, row, column]", false}});
   for (const Verdict& verdict : verification.verdicts) {
     table.add({std::to_string(verdict.info->number), std::string(verdict.info->slug),
                verdict.ok ? Cell("ok", Style::good) : Cell("WRONG", Style::bad), render::small(verdict.max_abs_err),

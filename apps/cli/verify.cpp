@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "footprint.h"
 #include "oracle/compare.h"
 #include "oracle/oracle.h"
 #include "stand.h"
@@ -74,8 +75,10 @@ void judge_by_oracle(const Tensor<T>& output, const std::vector<std::vector<doub
     if (excess > closest || !(excess >= 0)) {
       closest = std::isfinite(excess) ? excess : std::numeric_limits<double>::infinity();
       const std::int64_t row = comparison.worst_row < 0 ? 0 : rows[static_cast<std::size_t>(comparison.worst_row)];
-      verdict.worst = fmt::format("[{}, {}, {}]: {:.6g}, got {:.6g}", b, row, comparison.worst_column,
-                                  comparison.expected, comparison.got);
+      verdict.worst = fmt::format("[{}, {}, {}]", b, row, comparison.worst_column);
+      if (!comparison.ok) {
+        verdict.worst += fmt::format(": expected {:.6g}, got {:.6g}", comparison.expected, comparison.got);
+      }
     }
   }
 }
@@ -158,7 +161,7 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
 
   std::vector<const VariantInfo*> order = chosen;
   const VariantInfo* first = &variants().front();
-  if (chosen.front() != first && !stand.context.arena().check(bytes_needed(*first, work))) {
+  if (chosen.front() != first && !stand.context.arena().check(footprint(*first, work).peak_bytes)) {
     order.insert(order.begin(), first);
   }
   std::optional<double> error_of_first;
@@ -173,7 +176,7 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
     Verdict verdict;
     verdict.info = info;
     verdict.ok = true;
-    PassResult<T> pass = stand.run_once(*info);
+    PassResult<T> pass = stand.run(*info, stand.plan(*info).get());
     const oracle::Tolerance tolerance =
         error_of_first ? oracle::tolerance_against_first(*error_of_first, kEpsilon) : oracle::first_tolerance(kEpsilon);
     judge_by_oracle(pass.output, expected, rows, tolerance, verdict);

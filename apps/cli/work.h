@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "ennead/context.h"
 #include "ennead/cpu.h"
@@ -36,11 +35,5 @@ std::string_view name(Precision precision);
 /// Multiply-adds * 2 that the result needs: masked products are not among them, whoever computes
 /// them. The same for all variants, so that shares of the peak compare times and nothing else.
 double useful_flops(const Shape& shape, Pass pass);
-
-/// Bytes of one pass of `info` at its peak, weights and x included, found without touching memory.
-std::size_t bytes_needed(const VariantInfo& info, const Work& work);
-
-/// Throws Error with the bytes needed when one of `chosen` would not fit this machine's memory.
-void require_memory(const std::vector<const VariantInfo*>& chosen, const Work& work);
 
 }  // namespace ennead::cli
