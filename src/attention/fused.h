@@ -40,7 +40,16 @@ AttentionResult<T> run_fused(base::Launch& launch, const Tensor<T>& query, const
   if (return_lse) args.lse = result.lse.template view<3>();
   if (context.trace() != nullptr) {
     const auto dims = static_cast<double>(query.size(3) + value.size(3));
-    launch.flops(2.0 * dims * visible_pairs(), kernel.attention_executed_flops(args));
+    if (context.dry_run()) {
+      // There are no mask values to look at: every pair that is not beyond the diagonal counts.
+      kernels::AttentionArgs<T> unmasked = args;
+      unmasked.allow = {};
+      unmasked.bias = {};
+      const double all = kernel.attention_executed_flops(unmasked);
+      launch.flops(all, all);
+    } else {
+      launch.flops(2.0 * dims * visible_pairs(), kernel.attention_executed_flops(args));
+    }
   }
   Executor& executor = context.executor();
   const base::Scratch scratch(context, kernel.attention_scratch(args, executor.num_threads()));
