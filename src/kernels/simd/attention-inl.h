@@ -84,11 +84,11 @@ std::size_t attention_scratch(const AttentionArgs<T>& args, int threads) {
   return static_cast<std::size_t>(threads) * AttentionWorker<T>::bytes(args);
 }
 
-/// Scores are powers of two after this factor, unless they change on the way: then the change comes first.
+/// Scores are powers of two after this factor, unless a score_mod must see them first.
 template <class T>
 T query_scale(const AttentionArgs<T>& args) {
   constexpr double kLog2E = 1.4426950408889634;
-  const bool natural = args.score_mod.function != nullptr || args.bias.data != nullptr;
+  const bool natural = args.score_mod.function != nullptr;
   return natural ? args.scale : static_cast<T>(static_cast<double>(args.scale) * kLog2E);
 }
 

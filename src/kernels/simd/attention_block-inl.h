@@ -312,10 +312,13 @@ void finish_row(const T* sums, const T* weighted, T reference, const BlockOutput
   }
   for (; j < to.value_dim; ++j) out[j * to.column_stride] = weighted[j] * factor;
   if (to.lse) {
+    // The exponent is counted with the reference, an integer: then no bit depends on which reference it was.
     constexpr double kLn2 = 0.6931471805599453;
+    int exponent = 0;
+    const double mantissa = std::frexp(static_cast<double>(total), &exponent);
     to.lse[row * to.lse_stride] =
         empty ? -kInfinity<T>
-              : static_cast<T>((static_cast<double>(reference) + std::log2(static_cast<double>(total))) * kLn2);
+              : static_cast<T>((static_cast<double>(reference) + exponent + std::log2(mantissa)) * kLn2);
   }
 }
 

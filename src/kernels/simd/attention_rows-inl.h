@@ -24,15 +24,17 @@ constexpr T kInfinity = std::numeric_limits<T>::infinity();
 /// rescalings, and weights stay below 2^9.
 constexpr int kReferenceSlack = 8;
 
-/// Applies score_mod and bias to a panel of scores in natural units, turns them into powers of two,
-/// and takes the keys whose score is now -inf out of `bits`.
+/// Applies score_mod and bias to a panel of scores, leaves them as powers of two, and takes the keys
+/// that are now blocked out of `bits`. Scores come in natural units where there is a score_mod, else as
+/// powers of two already, so that a bias of 0 changes no bit.
 template <class T>
 void change_scores(const HeadMask<T>& mask, std::int64_t query, std::int64_t rows, std::int64_t key, T* scores,
                    std::uint64_t* bits) {
   const Tag<T> d;
   const AttentionArgs<T>& args = *mask.args;
   const std::int64_t keys = std::min(kPanelKeys<T>, mask.num_keys - key);
-  if (args.score_mod.function) {
+  const bool natural = args.score_mod.function != nullptr;
+  if (natural) {
     args.score_mod.function(args.score_mod.state, scores, kWeightStride, mask.batch, mask.head, query, rows, key, keys);
   }
   const auto log2_e = hn::Set(d, static_cast<T>(1.4426950408889634)),
@@ -48,10 +50,11 @@ void change_scores(const HeadMask<T>& mask, std::int64_t query, std::int64_t row
     }
     for (int j = 0; j < kScoreVectors; ++j) {
       const auto bias = hn::Load(d, copy + j * kLanes<T>);
-      const auto score = hn::Add(hn::Load(d, scores + j * kLanes<T>), bias);
+      const auto score = hn::Load(d, scores + j * kLanes<T>);
       const auto seen = hn::And(hn::Ne(bias, blocked), hn::Ne(score, blocked));
+      const auto changed = natural ? hn::Mul(hn::Add(score, bias), log2_e) : hn::MulAdd(bias, log2_e, score);
       // lowest() times log2(e) would be -inf, which means blocked: a mask of finite numbers is none.
-      hn::Store(hn::Max(lowest, hn::Mul(score, log2_e)), d, scores + j * kLanes<T>);
+      hn::Store(hn::Max(lowest, changed), d, scores + j * kLanes<T>);
       std::uint8_t bytes[8] = {};
       hn::StoreMaskBits(d, seen, bytes);
       std::uint64_t word;
