@@ -30,7 +30,9 @@ def masked_softmax(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
 
 def agree(name: str, got: Tensor, expected: Tensor, tolerance: float = 1e-12) -> None:
     if not torch.allclose(got, expected, rtol=tolerance, atol=tolerance):
-        raise AssertionError(f"{name}: PyTorch's fused function is not the formula, off by {(got - expected).abs().max()}")
+        raise AssertionError(
+            f"{name}: PyTorch's fused function is not the formula, off by {(got - expected).abs().max()}"
+        )
 
 
 def attention_case(case: AttentionCase) -> dict[str, Tensor]:
@@ -62,7 +64,7 @@ def attention_case(case: AttentionCase) -> dict[str, Tensor]:
         output = weights @ values.repeat_interleave(group, 1)
         gradients = torch.autograd.grad((output * dy.to(dtype)).sum(), leaves)
         tensors |= {f"{key}.output": output.detach(), f"{key}.lse": lse.detach()}
-        tensors |= {f"{key}.gradient.{name}": gradient for name, gradient in zip("qkv", gradients)}
+        tensors |= {f"{key}.gradient.{name}": gradient for name, gradient in zip("qkv", gradients, strict=True)}
         if key == "f64":
             mask = torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, -torch.inf)
             mask = mask if bias is None else mask + bias.to(dtype)

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nine import Config, Masks, random_weights
+from formula import random_weights
+from nine import Config, Masks
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,20 @@ MODULE_CASES = (
     ModuleCase("past_a_tile", "T = 33: one past a panel of 32 keys", 1, 33, 6, 8, 2, lean=True),
     ModuleCase("past_two_tiles", "T = 65, B > 1, biases", 2, 65, 5, 6, 2, qkv_bias=True, lean=True),
     ModuleCase("allow_shared", "a random boolean mask [T, T]", 2, 7, 6, 6, 2, is_causal=False, allow="shared"),
-    ModuleCase("allow_per_head", "a boolean mask per batch item and head, with causality", 2, 6, 6, 6, 3, allow="per_head"),
     ModuleCase(
-        "additive", "a bias added to the scores, some of it -inf", 2, 7, 8, 8, 2, qkv_bias=True, is_causal=False, bias="shared"
+        "allow_per_head", "a boolean mask per batch item and head, with causality", 2, 6, 6, 6, 3, allow="per_head"
+    ),
+    ModuleCase(
+        "additive",
+        "a bias added to the scores, some of it -inf",
+        2,
+        7,
+        8,
+        8,
+        2,
+        qkv_bias=True,
+        is_causal=False,
+        bias="shared",
     ),
     ModuleCase("additive_per_head", "a bias per batch item and head, with causality", 2, 6, 6, 6, 2, bias="per_head"),
     ModuleCase("padding", "keys at the end are padding", 3, 7, 6, 6, 2, is_causal=False, padding=(0, 2, 5)),
@@ -96,15 +108,58 @@ ATTENTION_CASES = (
     AttentionCase("sdpa_one_key_head", "6 query heads on 1 key head", 1, 6, 1, 5, 5, 4, 4),
     AttentionCase("sdpa_more_keys", "L < S, causal from the top left", 2, 2, 2, 4, 9, 6, 6, is_causal=True),
     AttentionCase(
-        "sdpa_more_keys_bottom", "L < S, causal to the bottom right", 2, 2, 2, 4, 9, 6, 6, is_causal=True, align="bottom_right"
+        "sdpa_more_keys_bottom",
+        "L < S, causal to the bottom right",
+        2,
+        2,
+        2,
+        4,
+        9,
+        6,
+        6,
+        is_causal=True,
+        align="bottom_right",
     ),
     AttentionCase(
-        "sdpa_more_queries", "L > S, causal to the bottom right: rows 0..3 have no key", 1, 2, 2, 9, 5, 6, 6,
-        is_causal=True, align="bottom_right",
+        "sdpa_more_queries",
+        "L > S, causal to the bottom right: rows 0..3 have no key",
+        1,
+        2,
+        2,
+        9,
+        5,
+        6,
+        6,
+        is_causal=True,
+        align="bottom_right",
     ),
-    AttentionCase("sdpa_narrow_value", "value width is not the head size; scale and bias given", 2, 3, 3, 6, 7, 8, 3, scale=0.3, bias=True),
+    AttentionCase(
+        "sdpa_narrow_value",
+        "value width is not the head size; scale and bias given",
+        2,
+        3,
+        3,
+        6,
+        7,
+        8,
+        3,
+        scale=0.3,
+        bias=True,
+    ),
     AttentionCase("sdpa_padding", "a boolean mask of sizes [B, 1, 1, S]", 3, 2, 2, 5, 7, 4, 4, padding=(0, 3, 6)),
-    AttentionCase("sdpa_large_scores", "scores in the hundreds: only differences matter", 1, 2, 2, 7, 7, 8, 8, is_causal=True, amplitude=12.0),
+    AttentionCase(
+        "sdpa_large_scores",
+        "scores in the hundreds: only differences matter",
+        1,
+        2,
+        2,
+        7,
+        7,
+        8,
+        8,
+        is_causal=True,
+        amplitude=12.0,
+    ),
 )
 
 
@@ -124,7 +179,9 @@ class FlexCase:
 FLEX_CASES = (
     FlexCase("flex_window_slopes", "a causal window of 3 keys and a slope per head", 2, 3, 9, 4, "window", "slopes", 3),
     FlexCase("flex_soft_cap", "scores capped by 2 tanh(score / 2), then causal", 1, 2, 9, 6, "causal", "soft_cap", 2.0),
-    FlexCase("flex_documents_table", "packed documents; a bias looked up by distance", 2, 2, 11, 5, "documents", "table"),
+    FlexCase(
+        "flex_documents_table", "packed documents; a bias looked up by distance", 2, 2, 11, 5, "documents", "table"
+    ),
 )
 
 

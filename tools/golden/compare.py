@@ -46,7 +46,7 @@ class Ennead:
     def __init__(self, tool: Path, shape: list[int], threads: int) -> None:
         names = ("--batch", "--tokens", "--d-in", "--d-out", "--heads")
         self.tool = tool
-        self.sizes = [part for flag, size in zip(names, shape) for part in (flag, str(size))]
+        self.sizes = [part for flag, size in zip(names, shape, strict=True) for part in (flag, str(size))]
         self.threads = ["--threads", str(threads)]
 
     def samples_ms(self, numbers: list[str], seconds: float) -> dict[str, list[float]]:
@@ -118,7 +118,7 @@ def main() -> int:
         print(f"{name:12} {median(times):8.1f} ms, error {errors[name]:.1e}")
     for number in ours:
         for entrant in entrants:
-            pairs = zip(samples[f"ennead {number}"], samples[f"pytorch {entrant.number}"])
+            pairs = zip(samples[f"ennead {number}"], samples[f"pytorch {entrant.number}"], strict=True)
             ratios = sorted(mine / other for mine, other in pairs)
             print(
                 f"ennead {number} / pytorch {entrant.number} ({entrant.slug}): {median(ratios):.3f}"

@@ -13,7 +13,8 @@ from torch import Tensor
 
 import layouts
 from cases import MODULE_CASES, ModuleCase, generator, module_inputs
-from nine import Config, causal_block, dense, random_weights
+from formula import dense, random_weights
+from nine import Config, causal_block
 
 Save = Callable[[dict[str, Tensor], Path, dict[str, str]], None]
 
@@ -36,7 +37,11 @@ def write_layouts(directory: Path, save: Save, case: ModuleCase) -> dict[str, An
     for name, to_layout in layouts.LAYOUTS.items():
         state = to_layout(canonical, case.num_heads) | buffers(name, case.tokens, case.num_heads)
         file = f"layout_{name}{'_bias' if case.qkv_bias else ''}.safetensors"
-        save(state, directory / file, {"kind": "layout", "layout": name, "num_heads": str(case.num_heads), "case": case.name})
+        save(
+            state,
+            directory / file,
+            {"kind": "layout", "layout": name, "num_heads": str(case.num_heads), "case": case.name},
+        )
         entries[file] = {"layout": name, "case": case.name, "num_heads": case.num_heads}
     return entries
 
@@ -51,7 +56,11 @@ def write_model(directory: Path, save: Save, case: ModuleCase) -> dict[str, Any]
         tensors |= {f"transformer.h.{layer}.attn.{name}": tensor for name, tensor in state.items()}
         tensors[f"transformer.h.{layer}.ln_1.weight"] = torch.ones(config.d_out)
     file, prefix = "model_gpt2.safetensors", "transformer.h.1.attn."
-    save(tensors, directory / file, {"kind": "model", "layout": "gpt2", "prefix": prefix, "num_heads": str(case.num_heads), "case": case.name})
+    save(
+        tensors,
+        directory / file,
+        {"kind": "model", "layout": "gpt2", "prefix": prefix, "num_heads": str(case.num_heads), "case": case.name},
+    )
     return {file: {"layout": "gpt2", "prefix": prefix, "case": case.name, "num_heads": case.num_heads}}
 
 
@@ -86,7 +95,11 @@ def write_half(directory: Path, save: Save, case: ModuleCase) -> dict[str, Any]:
     for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
         rounded = {key: tensor.to(dtype) for key, tensor in inputs.canonical.items()}
         file = f"layout_split_{name}.safetensors"
-        save(rounded, directory / file, {"kind": "layout", "layout": "split", "num_heads": str(case.num_heads), "case": "half"})
+        save(
+            rounded,
+            directory / file,
+            {"kind": "layout", "layout": "split", "num_heads": str(case.num_heads), "case": "half"},
+        )
         exact = {key: tensor.double() for key, tensor in rounded.items()}
         outputs[f"f64.output.{name}"] = dense(case.config, exact, inputs.x.double()).output
         entries[file] = {"layout": "split", "case": "half", "output": f"f64.output.{name}", "num_heads": case.num_heads}

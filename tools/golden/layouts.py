@@ -32,7 +32,7 @@ def _stack(canonical: Weights, kind: str) -> Tensor:
 
 
 def _unstack(canonical: dict[str, Tensor], stacked: Tensor, kind: str) -> None:
-    for name, part in zip(_PROJECTIONS, stacked.chunk(3)):
+    for name, part in zip(_PROJECTIONS, stacked.chunk(3), strict=True):
         canonical[f"{name}.{kind}"] = part
 
 
@@ -120,7 +120,7 @@ def from_in_proj(state: Weights, num_heads: int) -> dict[str, Tensor]:
 
 def to_in_proj_separate(canonical: Weights, num_heads: int) -> dict[str, Tensor]:
     """nn.MultiheadAttention built with kdim or vdim: separate weights, still one bias."""
-    state = {f"{name}_proj_weight": canonical[f"{full}.weight"] for name, full in zip("qkv", _PROJECTIONS)}
+    state = {f"{name}_proj_weight": canonical[f"{full}.weight"] for name, full in zip("qkv", _PROJECTIONS, strict=True)}
     if has_qkv_bias(canonical):
         state["in_proj_bias"] = _stack(canonical, "bias")
     return {**state, **_output(canonical)}

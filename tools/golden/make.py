@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/: what PyTorch computes, for the C++ tests to be held to.
 
-    python tools/golden/make.py            write the files
-    python tools/golden/make.py --check    compute again and compare with the files that are there
+python tools/golden/make.py            write the files
+python tools/golden/make.py --check    compute again and compare with the files that are there
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ import attention_files
 import layout_files
 import npy_files
 from cases import MODULE_CASES, ModuleCase, ModuleInputs, describe, module_inputs
-from nine import NINE, Config, Defects, DenseResult, Masks, dense, make
+from formula import DenseResult, dense
+from nine import NINE, Defects, Masks, make
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden"
 LIMIT_BYTES = 400_000
-
-#: The dtypes of the golden values, by the prefix of their names in the files.
-DTYPES = {"f64": torch.float64, "f32": torch.float32}
 
 #: Variants that take masks besides causality, and those that take key padding by its own argument.
 TAKES_MASKS = (6, 7, 8, 9)
@@ -123,7 +121,10 @@ def check_weights_of_the_module(case: ModuleCase, inputs: ModuleInputs, referenc
 
 def defect_outputs(case: ModuleCase, inputs: ModuleInputs) -> dict[str, Tensor]:
     """What the notebook's defects give, for tests that must tell them apart from the right numbers."""
-    defects = {"inverted_mask": (6, Defects(inverted_mask=True)), "second_projection": (8, Defects(second_projection=True))}
+    defects = {
+        "inverted_mask": (6, Defects(inverted_mask=True)),
+        "second_projection": (8, Defects(second_projection=True)),
+    }
     if case.qkv_bias:  # the notebook's module takes add_bias_kv from qkv_bias
         defects["bias_key"] = (8, Defects(bias_key=True))
     outputs = {}
@@ -134,34 +135,39 @@ def defect_outputs(case: ModuleCase, inputs: ModuleInputs) -> dict[str, Tensor]:
     return outputs
 
 
+def result_tensors(key: str, case: ModuleCase, result: DenseResult) -> dict[str, Tensor]:
+    tensors = {f"{key}.output": result.output, f"{key}.lse": result.lse}
+    if not case.lean:
+        tensors[f"{key}.attn_weights"] = result.attn_weights
+        if key == "f64":
+            tensors[f"{key}.attn_weights_averaged"] = result.attn_weights.mean(1)
+    return tensors | {f"{key}.gradient.{name}": g for name, g in result.gradients.items()}
+
+
 def module_file(case: ModuleCase) -> tuple[dict[str, Tensor], dict[str, Any]]:
     exact = module_inputs(case)
     tensors: dict[str, Tensor] = {"x": exact.x, "dy": exact.dy}
     tensors |= {f"weights.{name}": tensor for name, tensor in exact.canonical.items()}
     masks = {"allow": exact.masks.allow, "bias": exact.masks.bias, "key_padding_block": exact.masks.key_padding_block}
     tensors |= {f"mask.{name}": tensor for name, tensor in masks.items() if tensor is not None}
-    report: dict[str, Any] = {}
-    reference = None
-    for key, dtype in DTYPES.items():
-        inputs = cast(exact, dtype)
-        result = dense(case.config, inputs.canonical, inputs.x, inputs.masks, inputs.dy)
-        reference = reference or result
-        report[key] = compare_the_nine(case, inputs, reference, exact=key == "f64")
-        if key == "f64":
-            check_weights_of_the_module(case, inputs, reference)
-        if case.lean and key == "f32":
-            continue
-        tensors |= {f"{key}.output": result.output, f"{key}.lse": result.lse}
-        if not case.lean:
-            tensors[f"{key}.attn_weights"] = result.attn_weights
-        if not case.lean and key == "f64":
-            tensors[f"{key}.attn_weights_averaged"] = result.attn_weights.mean(1)
-        tensors |= {f"{key}.gradient.{name}": g for name, g in result.gradients.items()}
-        if case.defects and key == "f64":
-            tensors |= {f"{key}.defect.{name}": output for name, output in defect_outputs(case, inputs).items()}
+
+    def compute(inputs: ModuleInputs) -> DenseResult:
+        return dense(case.config, inputs.canonical, inputs.x, inputs.masks, inputs.dy)
+
+    wide, narrow = cast(exact, torch.float64), cast(exact, torch.float32)
+    reference = compute(wide)
+    check_weights_of_the_module(case, wide, reference)
+    tensors |= result_tensors("f64", case, reference)
+    if case.defects:
+        tensors |= {f"f64.defect.{name}": output for name, output in defect_outputs(case, wide).items()}
+    if not case.lean:
+        tensors |= result_tensors("f32", case, compute(narrow))
+    pytorch = {
+        "f64": compare_the_nine(case, wide, reference, exact=True),
+        "f32": compare_the_nine(case, narrow, reference, exact=False),
+    }
     blocked = int(torch.isneginf(reference.lse[:, 0]).sum())
-    entry = {**describe(case), "blocked_rows": blocked, "pytorch": report}
-    return tensors, entry
+    return tensors, {**describe(case), "blocked_rows": blocked, "pytorch": pytorch}
 
 
 def metadata(kind: str, entry: dict[str, Any]) -> dict[str, str]:
@@ -177,12 +183,14 @@ def write(directory: Path) -> None:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "made_by": "tools/golden/make.py",
         "notes": [
-            "Inputs and weights are float32 numbers, used as they are in float64 too. f64.* and f32.* were computed in those types.",
+            "Inputs and weights are float32 numbers, used as they are in float64 too."
+            " f64.* and f32.* were computed in those types.",
             "Gradients are those of sum(output * dy) for x and for every canonical weight.",
-            "pytorch: how far each of the nine in PyTorch is from the float64 formula, [output, gradients] relative to the"
-            " largest value; a sentence where PyTorch has no gradient.",
-            "A query without an allowed key: zero weights, lse -inf and zero gradients here, so its output is out_proj.bias."
-            " PyTorch's own answer differs by path: the third entry tells which of the nine gave numbers and which NaN.",
+            "pytorch: how far each of the nine in PyTorch is from the float64 formula, [output, gradients] relative to"
+            " the largest value; a sentence where PyTorch has no gradient.",
+            "A query without an allowed key: zero weights, lse -inf and zero gradients here, so its output is"
+            " out_proj.bias. PyTorch's own answer differs by path: the third entry tells which of the nine gave"
+            " numbers and which NaN.",
         ],
         "modules": {},
         "attention": {},
@@ -238,7 +246,9 @@ def check(directory: Path) -> int:
                 continue
             for name in old:
                 tolerance = 1e-12 if old[name].dtype == torch.float64 else 1e-5
-                same = torch.allclose(old[name].double(), new[name].double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+                same = torch.allclose(
+                    old[name].double(), new[name].double(), rtol=tolerance, atol=tolerance, equal_nan=True
+                )
                 if not same:
                     problems.append(f"{path}: {name} differs")
         for path in sorted(p for p in here if p.suffix == ".npy"):

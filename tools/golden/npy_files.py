@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cases import MODULE_CASES, module_inputs
-from nine import dense
+from formula import dense
 
 
 def array() -> np.ndarray:
@@ -35,7 +35,7 @@ def write(directory: Path) -> dict[str, Any]:
         "float16_big_endian": (a.astype(">f2"), (1, 0), "half in the other byte order"),
         "bfloat16": (bfloat16_bits(a), (1, 0), "bfloat16 bits as uint16"),
         "bool": (a > 60.0, (1, 0), "true where the value is over 60"),
-        "scalar": (np.float32(0.5), (1, 0), "no axis at all"),
+        "scalar": (np.array(0.5, "<f4"), (1, 0), "no axis at all"),
         "empty": (np.zeros((0, 3), "<f4"), (1, 0), "no element"),
     }
     (directory / "npy").mkdir(exist_ok=True)

@@ -68,7 +68,7 @@ def new_bar(number: int, slug: str, title: str) -> dict[str, Any]:
 def finish(result: dict[str, Any]) -> dict[str, Any]:
     """Fills in what follows from the samples."""
     flops = useful_flops(result["work"]["shape"], result["work"]["pass"] == "forward-backward")
-    base = next((bar["samples_ns"] for bar in result["results"] if bar["number"] == result["base"]), [])
+    base: list[float] = next((bar["samples_ns"] for bar in result["results"] if bar["number"] == result["base"]), [])
     peak = max(result["peak_flops"], default=None)
     coverages = []
     for bar in result["results"]:
@@ -81,7 +81,7 @@ def finish(result: dict[str, Any]) -> dict[str, Any]:
             derived["spread"] = (quantile(samples, 0.75) - quantile(samples, 0.25)) / 2 / middle
             derived["share_of_peak"] = None if peak is None else flops / (middle * 1e-9) / peak
         if samples and len(samples) == len(base):
-            ratios = [time / of_base for time, of_base in zip(samples, base)]
+            ratios = [time / of_base for time, of_base in zip(samples, base, strict=True)]
             low, high, coverage = median_interval(ratios)
             derived |= {"ratio_to_1": median(ratios), "ratio_interval": [low, high]}
             coverages.append(coverage)
@@ -113,7 +113,9 @@ def write(result: dict[str, Any], path: Path, append: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # One bar's samples on one line: a file that people can read and compare.
     text = json.dumps(finish(result), indent=1)
-    text = re.sub(r"\[[^\[\]{}\"]*\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text)
+    text = re.sub(
+        r"\[[^\[\]{}\"]*\]", lambda found: re.sub(r"\s+", " ", found[0]).replace("[ ", "[").replace(" ]", "]"), text
+    )
     partial = path.with_suffix(".partial")
     partial.write_text(text + "\n")
     partial.replace(path)

@@ -100,7 +100,7 @@ def main() -> int:
         if bar["samples_ns"]:
             bar["cpu_share"] = cpu[number] / (sum(bar["samples_ns"]) * 1e-9 * arguments.threads)
 
-    result = {
+    result: dict[str, Any] = {
         "schema_version": result_file.SCHEMA_VERSION,
         "work": {
             "shape": {
@@ -140,8 +140,8 @@ def main() -> int:
     result = result_file.finish(result)
     for bar in result["results"]:
         median = "does not run" if bar["median_ns"] is None else f"{bar['median_ns'] / 1e6:9.1f} ms"
-        error = "" if bar["max_abs_err"] is None else f"  error {bar['max_abs_err']:.1e}"
-        print(f"{bar['number']:2} {bar['title']:44} {median}{error}")
+        accuracy = "" if bar["max_abs_err"] is None else f"  error {bar['max_abs_err']:.1e}"
+        print(f"{bar['number']:2} {bar['title']:44} {median}{accuracy}")
     if arguments.json:
         result_file.write(result, arguments.json, arguments.append)
     return 0

@@ -135,4 +135,6 @@ def blas_facts() -> str:
     libraries = [line.strip(" -") for line in facts.splitlines() if "Math Kernel" in line or "MKL-DNN" in line]
     huge = "on" if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else "off"
     capability = torch.backends.cpu.get_cpu_capability()
-    return f"BLAS {blas[1] if blas else 'unknown'}; {'; '.join(libraries)}; CPU capability {capability}; huge pages {huge}"
+    return (
+        f"BLAS {blas[1] if blas else 'unknown'}; {'; '.join(libraries)}; CPU capability {capability}; huge pages {huge}"
+    )
