@@ -298,6 +298,15 @@ struct BlockOutput {
   std::int64_t lse_stride;
 };
 
+/// log(total * 2^reference), the same whatever power of two moved between the two.
+template <class T>
+double log_sum(T total, T reference) {
+  constexpr double kLn2 = 0.6931471805599453;
+  int exponent = 0;
+  const double mantissa = std::frexp(static_cast<double>(total), &exponent);
+  return (static_cast<double>(reference) + exponent + std::log2(mantissa)) * kLn2;
+}
+
 /// One row's sums, divided and written.
 template <class T>
 void finish_row(const T* sums, const T* weighted, T reference, const BlockOutput<T>& to, std::int64_t row) {
@@ -311,15 +320,7 @@ void finish_row(const T* sums, const T* weighted, T reference, const BlockOutput
     hn::StoreU(hn::Mul(hn::Load(d, weighted + j), hn::Set(d, factor)), d, out + j);
   }
   for (; j < to.value_dim; ++j) out[j * to.column_stride] = weighted[j] * factor;
-  if (to.lse) {
-    // The exponent is counted with the reference, an integer: then no bit depends on which reference it was.
-    constexpr double kLn2 = 0.6931471805599453;
-    int exponent = 0;
-    const double mantissa = std::frexp(static_cast<double>(total), &exponent);
-    to.lse[row * to.lse_stride] =
-        empty ? -kInfinity<T>
-              : static_cast<T>((static_cast<double>(reference) + exponent + std::log2(mantissa)) * kLn2);
-  }
+  if (to.lse) to.lse[row * to.lse_stride] = empty ? -kInfinity<T> : static_cast<T>(log_sum(total, reference));
 }
 
 /// Attention of `rows` <= kBlockQueries queries from `query`, which lie scaled in `queries`; their norms are in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module by the plain loops.
+// The whole module.
 
 // The first include re-includes this file once per instruction set.
 // clang-format off
@@ -7,31 +7,12 @@
 #define HWY_TARGET_INCLUDE "kernels/simd/module.cpp"
 #include "kernels/simd/targets.h"
 #include "kernels/simd/entries-inl.h"
+#include "kernels/simd/module-inl.h"
 // clang-format on
 
 #if ENNEAD_SIMD
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
-
-template <class T>
-std::size_t module_packed_elements(std::int64_t d_in, std::int64_t d_out, std::int64_t num_heads) {
-  return scalar_kernels<T>().module_packed_elements(d_in, d_out, num_heads);
-}
-
-template <class T>
-void pack_module(const ModuleWeights<T>& weights, T* packed) {
-  scalar_kernels<T>().pack_module(weights, packed);
-}
-
-template <class T>
-std::size_t module_scratch(const ModuleArgs<T>& args, int threads) {
-  return scalar_kernels<T>().module_scratch(args, threads);
-}
-
-template <class T>
-void module(Executor& executor, const ModuleArgs<T>& args, std::byte* scratch) {
-  scalar_kernels<T>().module(executor, args, scratch);
-}
 
 template std::size_t module_packed_elements<float>(std::int64_t d_in, std::int64_t d_out, std::int64_t num_heads);
 template void pack_module(const ModuleWeights<float>& weights, float* packed);
