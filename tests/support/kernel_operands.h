@@ -18,11 +18,11 @@
 
 namespace ennead::test {
 
-/// How far a sum of `terms` products may be from the exact one, when their magnitudes sum to `scale`.
+/// How far apart two sums of the same `terms` products may be, when the magnitudes sum to `scale`.
 template <class T>
 double rounding_bound(double scale, std::int64_t terms) {
   const double eps = static_cast<double>(std::numeric_limits<T>::epsilon());
-  return scale * eps * (2 + 0.5 * static_cast<double>(terms)) + static_cast<double>(std::numeric_limits<T>::min());
+  return scale * eps * (4 + static_cast<double>(terms)) + static_cast<double>(std::numeric_limits<T>::min());
 }
 
 /// 64-byte aligned memory that holds a pattern, with a band of it behind the end.
@@ -92,6 +92,12 @@ class Operand {
   /// Fills the tensor with NaN.
   void poison() {
     for_each([](T& element) { element = std::numeric_limits<T>::quiet_NaN(); });
+  }
+  /// The elements in row-major order.
+  std::vector<T> values() {
+    std::vector<T> all;
+    for_each([&](T& element) { all.push_back(element); });
+    return all;
   }
   /// Whether nothing outside the tensor was written.
   bool intact() const {

@@ -17,16 +17,22 @@ HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
 /// Depth is cut into chunks so that a block of rows and a panel stay in the second level cache; a
-/// later chunk goes on from the stored sums.
-constexpr std::int64_t kDepthChunk = 2048;
-/// Bytes of the left operand in a block of rows: half of a small second level cache.
-constexpr std::int64_t kBlockBytes = 1 << 19;
+/// later chunk goes on from the stored sums, which changes no bits.
+constexpr std::int64_t kDepthChunk = 1024;
+/// Bytes of the left operand in a block of rows: what a second level cache of 1 to 2 MiB holds beside
+/// a panel.
+constexpr std::int64_t kBlockBytes = 3 << 18;
+/// While a panel is short enough to stay in the first level cache, only a few tiles are multiplied
+/// with it before the next comes: else the rows of the result, each on its own page, outnumber the
+/// entries of the address cache.
+constexpr std::int64_t kShallow = 128;
+constexpr std::int64_t kShallowTiles = 4;
 
-/// Rows of the left operand that are multiplied with a panel before the next panel comes.
+/// Rows of the left operand in a block.
 template <class T>
 constexpr std::int64_t rows_per_block(std::int64_t depth) {
   const std::int64_t bytes_per_row = std::max<std::int64_t>(1, std::min(depth, kDepthChunk)) * std::int64_t{sizeof(T)};
-  const std::int64_t tiles = std::clamp<std::int64_t>(kBlockBytes / bytes_per_row / kGemmTile.rows, 1, 96);
+  const std::int64_t tiles = std::clamp<std::int64_t>(kBlockBytes / bytes_per_row / kGemmTile.rows, 4, 96);
   return tiles * kGemmTile.rows;
 }
 
@@ -69,16 +75,16 @@ HWY_NOINLINE void multiply_partial_tile(const Block<T>& block, std::int64_t rows
   }
 }
 
-/// All rows of a block times one panel of kVectors vectors.
+/// Tiles [first_tile, end_tile) of a block's rows times one panel of kVectors vectors.
 template <int kVectors, class T>
-HWY_NOINLINE void multiply_panel(const Block<T>& block, const T* panel, std::int64_t column0) {
+HWY_NOINLINE void multiply_panel(const Block<T>& block, const RowSplit& split, std::int64_t first_tile,
+                                 std::int64_t end_tile, const T* panel, std::int64_t column0) {
   constexpr std::int64_t kWidth = kVectors * kLanes<T>;
   HWY_ALIGN static constexpr T kZeros[kWidth] = {};
   const std::int64_t columns = std::min(kWidth, block.columns - column0);
   const bool whole = columns == kWidth && block.column_stride == 1;
   const T* start = block.start ? block.start + column0 : nullptr;
-  const RowSplit split(block.rows);
-  for (std::int64_t tile = 0; tile < split.tiles; ++tile) {
+  for (std::int64_t tile = first_tile; tile < end_tile; ++tile) {
     const std::int64_t row0 = split.first_row(tile), rows = split.num_rows(tile);
     const Rows<T> a = block.packed_rows ? Rows<T>{block.packed_rows + row0 * block.depth, 1, rows}
                                         : Rows<T>{block.a.data + row0 * block.a.row_stride, block.a.row_stride, 1};
@@ -94,21 +100,31 @@ HWY_NOINLINE void multiply_panel(const Block<T>& block, const T* panel, std::int
   }
 }
 
+/// multiply_panel() for a panel of `vectors` vectors, at most kVectors.
 template <int kVectors, class T>
-HWY_INLINE void multiply_last_panel(const Block<T>& block, const T* panel, std::int64_t column0, std::int64_t vectors) {
-  if constexpr (kVectors > 0) {
-    if (vectors < kVectors) return multiply_last_panel<kVectors - 1>(block, panel, column0, vectors);
-    multiply_panel<kVectors>(block, panel, column0);
+HWY_INLINE void multiply_any_panel(std::int64_t vectors, const Block<T>& block, const RowSplit& split,
+                                   std::int64_t first_tile, std::int64_t end_tile, const T* panel,
+                                   std::int64_t column0) {
+  if constexpr (kVectors > 1) {
+    if (vectors < kVectors) {
+      return multiply_any_panel<kVectors - 1>(vectors, block, split, first_tile, end_tile, panel, column0);
+    }
   }
+  multiply_panel<kVectors>(block, split, first_tile, end_tile, panel, column0);
 }
 
 template <class T>
 void multiply_block(const Block<T>& block) {
-  constexpr std::int64_t kWidth = kPanelColumns<T>;
-  for (std::int64_t column = 0; column < block.columns; column += kWidth) {
-    const std::int64_t vectors = std::min<std::int64_t>(kGemmTile.vectors, ceil_div(block.columns - column, kLanes<T>));
-    const T* panel = block.panels + column * block.panel_depth + block.depth0 * vectors * kLanes<T>;
-    multiply_last_panel<kGemmTile.vectors>(block, panel, column, vectors);
+  const RowSplit split(block.rows);
+  const std::int64_t step = block.depth <= kShallow ? kShallowTiles : std::max<std::int64_t>(1, split.tiles);
+  for (std::int64_t tile = 0; tile < split.tiles; tile += step) {
+    for (std::int64_t column = 0; column < block.columns; column += kPanelColumns<T>) {
+      const std::int64_t vectors =
+          std::min<std::int64_t>(kGemmTile.vectors, ceil_div(block.columns - column, kLanes<T>));
+      const T* panel = block.panels + column * block.panel_depth + block.depth0 * vectors * kLanes<T>;
+      multiply_any_panel<kGemmTile.vectors>(vectors, block, split, tile, std::min(split.tiles, tile + step), panel,
+                                            column);
+    }
   }
 }
 

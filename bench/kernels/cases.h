@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The grid: which kernels are timed at which shapes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ennead/context.h"
+
+namespace ennead::bench {
+
+/// A kernel with its operands, ready to run again and again.
+struct Work {
+  std::function<void()> run;
+  double useful_flops = 0;
+  double executed_flops = 0;
+};
+
+struct Case {
+  std::string kernel, shape;
+  bool quick = false;  ///< part of the short run
+  std::function<Work(const Context&)> prepare;
+};
+
+template <class T>
+std::vector<Case> cases();
+
+}  // namespace ennead::bench
