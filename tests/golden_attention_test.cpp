@@ -36,28 +36,33 @@ AttentionOptions<T> options_of(const GoldenFile& file, const Context& context) {
 // wrong strides, a log-sum-exp in base 2 or without the maximum, a row without a key that is not zeros.
 TEST_P(GoldenAttention, OutputAndLogSumExpArePyTorchs) {
   const GoldenFile file(GetParam());
-  const Context context = poisoned_context();
-  const auto result =
-      scaled_dot_product_attention(file.tensor<double>(context, "q"), file.tensor<double>(context, "k"),
-                                   file.tensor<double>(context, "v"), options_of<double>(file, context));
-  EXPECT_TRUE(close(file.values("f64.output"), result.output, {kExact, kExact}));
-  EXPECT_TRUE(close(file.values("f64.lse"), result.lse, {kExact, kExact}));
+  for_each_isa([&](Isa isa) {
+    const Context context = poisoned_context({.isa = isa});
+    const auto result =
+        scaled_dot_product_attention(file.tensor<double>(context, "q"), file.tensor<double>(context, "k"),
+                                     file.tensor<double>(context, "v"), options_of<double>(file, context));
+    EXPECT_TRUE(close(file.values("f64.output"), result.output, {kExact, kExact}));
+    EXPECT_TRUE(close(file.values("f64.lse"), result.lse, {kExact, kExact}));
+  });
 }
 
 // Catches: a float32 kernel that loses more than PyTorch's own float32 does, by more than rounding.
 TEST_P(GoldenAttention, Float32IsAsGoodAsPyTorchs) {
   const GoldenFile file(GetParam());
-  const Context context = poisoned_context();
-  const auto result = scaled_dot_product_attention(file.tensor<float>(context, "q"), file.tensor<float>(context, "k"),
-                                                   file.tensor<float>(context, "v"), options_of<float>(file, context));
   constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-  for (const auto& [name, got] : {std::pair("output", result.output), std::pair("lse", result.lse)}) {
-    SCOPED_TRACE(name);
-    const std::vector<double> expected = file.values(std::string("f64.") + name);
-    const std::vector<double> theirs = file.values(std::string("f32.") + name);
-    const double error = oracle::compare(expected, theirs, got.size(-1), {1, 0}).max_abs_err;
-    EXPECT_TRUE(close(expected, got, oracle::tolerance_against_first(error, kEpsilon)));
-  }
+  for_each_isa([&](Isa isa) {
+    const Context context = poisoned_context({.isa = isa});
+    const auto result =
+        scaled_dot_product_attention(file.tensor<float>(context, "q"), file.tensor<float>(context, "k"),
+                                     file.tensor<float>(context, "v"), options_of<float>(file, context));
+    for (const auto& [name, got] : {std::pair("output", result.output), std::pair("lse", result.lse)}) {
+      SCOPED_TRACE(name);
+      const std::vector<double> expected = file.values(std::string("f64.") + name);
+      const std::vector<double> theirs = file.values(std::string("f32.") + name);
+      const double error = oracle::compare(expected, theirs, got.size(-1), {1, 0}).max_abs_err;
+      EXPECT_TRUE(close(expected, got, oracle::tolerance_against_first(error, kEpsilon)));
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenAttention, testing::ValuesIn(golden_cases("attention")), case_name);
@@ -111,10 +116,12 @@ AttentionResult<double> run_flex(const GoldenFile& file, const Context& context)
 // capped -inf is a number); query and key swapped; a window off by one; indices that start anew in each tile.
 TEST_P(GoldenFlex, OutputAndLogSumExpArePyTorchs) {
   const GoldenFile file(GetParam());
-  const Context context = poisoned_context();
-  const AttentionResult<double> result = run_flex(file, context);
-  EXPECT_TRUE(close(file.values("f64.output"), result.output, {kExact, kExact}));
-  EXPECT_TRUE(close(file.values("f64.lse"), result.lse, {kExact, kExact}));
+  for_each_isa([&](Isa isa) {
+    const Context context = poisoned_context({.isa = isa});
+    const AttentionResult<double> result = run_flex(file, context);
+    EXPECT_TRUE(close(file.values("f64.output"), result.output, {kExact, kExact}));
+    EXPECT_TRUE(close(file.values("f64.lse"), result.lse, {kExact, kExact}));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenFlex, testing::ValuesIn(golden_cases("flex")), case_name);

@@ -41,45 +41,48 @@ bool takes(const VariantInfo& info, const CallOptions<T>& options) {
 // Catches: heads mixed up when H > 1, a transposed weight (d_in != d_out), a forgotten bias, a scale from
 // d_out, a mask read the other way round, padding that is ignored, a blocked row that is not zeros.
 TEST_P(GoldenModule, Float64OutputsArePyTorchs) {
-  const Context context = poisoned_context();
-  const auto module = file_.module<double>(context);
   const std::vector<double> expected = file_.values("f64.output");
-  int count = 0;
-  for (const VariantInfo& info : variants()) {
-    if (!takes(info, module.options)) continue;
-    SCOPED_TRACE(info.slug);
-    const auto variant = make_variant(info, module.config, module.weights);
-    const CallResult<double> result = (*variant)(module.x, module.options);
-    EXPECT_TRUE(close(expected, result.output, {kExact, kExact}));
-    ++count;
-  }
-  EXPECT_GE(count, has_no_mask(file_) ? static_cast<int>(variants().size()) : 2);
+  for_each_isa([&](Isa isa) {
+    const Context context = poisoned_context({.isa = isa});
+    const auto module = file_.module<double>(context);
+    int count = 0;
+    for (const VariantInfo& info : variants()) {
+      if (!takes(info, module.options)) continue;
+      SCOPED_TRACE(info.slug);
+      const auto variant = make_variant(info, module.config, module.weights);
+      const CallResult<double> result = (*variant)(module.x, module.options);
+      EXPECT_TRUE(close(expected, result.output, {kExact, kExact}));
+      ++count;
+    }
+    EXPECT_GE(count, has_no_mask(file_) ? static_cast<int>(variants().size()) : 2);
+  });
 }
 
 // Catches: a float32 kernel that sums in too few accumulators or takes a shortcut in the exponential.
 TEST_P(GoldenModule, Float32OutputsKeepTheRule) {
-  const Context context = poisoned_context();
-  const auto module = file_.module<float>(context);
   const std::vector<double> expected = file_.values("f64.output");
   constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-  // Variant 1 sets the measure; where it does not take the masks, PyTorch's own float32 does.
-  double error_of_first = 0;
-  if (file_.has("f32.output")) {
-    error_of_first = oracle::compare(expected, file_.values("f32.output"), module.config.d_out, {1, 0}).max_abs_err;
-  }
-  for (const VariantInfo& info : variants()) {
-    if (!takes(info, module.options)) continue;
-    SCOPED_TRACE(info.slug);
-    const auto variant = make_variant(info, module.config, module.weights);
-    const Tensor<float> output = (*variant)(module.x, module.options).output;
-    const auto got = to_doubles(output);
-    const oracle::Tolerance tolerance = info.number == 1 ? oracle::first_tolerance(kEpsilon)
-                                                         : oracle::tolerance_against_first(error_of_first, kEpsilon);
-    EXPECT_TRUE(close(expected, output, tolerance));
-    if (info.number == 1) {
-      error_of_first = oracle::compare(expected, got, module.config.d_out, tolerance).max_abs_err;
+  const std::int64_t row_length = file_.integer("d_out");
+  for_each_isa([&](Isa isa) {
+    const Context context = poisoned_context({.isa = isa});
+    const auto module = file_.module<float>(context);
+    // Variant 1 sets the measure; where it does not take the masks, PyTorch's own float32 does.
+    double error_of_first = 0;
+    if (file_.has("f32.output")) {
+      error_of_first = oracle::compare(expected, file_.values("f32.output"), row_length, {1, 0}).max_abs_err;
     }
-  }
+    for (const VariantInfo& info : variants()) {
+      if (!takes(info, module.options)) continue;
+      SCOPED_TRACE(info.slug);
+      const auto variant = make_variant(info, module.config, module.weights);
+      const Tensor<float> output = (*variant)(module.x, module.options).output;
+      const bool is_first = info.number == 1;
+      const oracle::Tolerance tolerance =
+          is_first ? oracle::first_tolerance(kEpsilon) : oracle::tolerance_against_first(error_of_first, kEpsilon);
+      EXPECT_TRUE(close(expected, output, tolerance));
+      if (is_first) error_of_first = oracle::compare(expected, to_doubles(output), row_length, tolerance).max_abs_err;
+    }
+  });
 }
 
 // Catches: weights that come out averaged when every head was asked for or the other way round, weights
