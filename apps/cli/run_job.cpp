@@ -22,15 +22,11 @@ std::string in_file(const std::string& path, const std::string& what) {
 
 template <class T>
 bool all_finite(const Tensor<T>& tensor) {
+  if (tensor.empty()) return true;
+  Context::Options options;
+  options.executor = make_serial_executor();  // one thread sets the flag
+  const auto same = Tensor<T>::borrow(Context(options), tensor.data(), tensor.sizes(), tensor.strides());
   bool finite = true;
-  const Context serial = [] {
-    Context::Options options;
-    options.executor = make_serial_executor();
-    return Context(options);
-  }();
-  if (tensor.empty() || tensor.num_elements() == 0) return true;
-  // One executor, one thread: the flag needs no lock.
-  const auto same = Tensor<T>::borrow(serial, tensor.data(), tensor.sizes(), tensor.strides());
   base::for_each_element([&](const T& value) { finite = finite && std::isfinite(value); }, same);
   return finite;
 }
