@@ -99,9 +99,8 @@ def merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     if bars.keys() != {bar["number"] for bar in old["results"]}:
         raise ValueError("the file holds other variants")
     for bar in old["results"]:
-        fresh = bars[bar["number"]]
-        samples = bar["samples_ns"] + fresh["samples_ns"]
-        bar |= fresh | {"samples_ns": samples}
+        fresh = {key: value for key, value in bars[bar["number"]].items() if value is not None}
+        bar |= fresh | {"samples_ns": bar["samples_ns"] + fresh["samples_ns"]}
     old["warnings"] = list(dict.fromkeys(old["warnings"] + new["warnings"]))
     old["peak_flops"] += new["peak_flops"]
     return finish(old)
