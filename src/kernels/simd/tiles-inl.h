@@ -21,7 +21,7 @@ struct Tile {
 };
 
 #if HWY_TARGET == HWY_AVX3
-constexpr Tile kGemmTile = {12, 2};
+constexpr Tile kGemmTile = {6, 4};
 #elif HWY_TARGET == HWY_AVX2
 constexpr Tile kGemmTile = {6, 2};
 #elif HWY_TARGET == HWY_SSE4
