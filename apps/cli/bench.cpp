@@ -2,7 +2,9 @@
 // ennead bench: check the variants, then race them.
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +42,8 @@ constexpr const char* kExamples = R"(Examples:
   ennead bench --json result.json          every sample, for programs
 Ctrl-C ends early; what was measured until then is printed and written.)";
 
+constexpr const char* kStandardOutput = "-";
+
 /// Checking included; a little is left for what comes after the rounds.
 constexpr double kQuickSeconds = 17, kDefaultSeconds = 75;
 
@@ -53,43 +57,27 @@ std::vector<const VariantInfo*> choose(const Flags& flags, Pass pass) {
   return chosen;
 }
 
-void print(const measure::Result& result, bool with_published) {
-  const render::Terminal terminal = render::detect_terminal();
-  fmt::print("{}", render::terminal_race(result, terminal));
-  if (with_published) {
-    const render::Published published = render::parse_published(std::string(embedded("data/published.json")));
-    fmt::print("\n{}", render::published_table(result, published, terminal));
-  }
-}
-
-int bench(const CLI::App& app, const Flags& flags) {
-  const measure::Clock now = measure::wall_clock();
-  const std::int64_t start = now();
-  const Work work = resolve(app, flags.work);
-  const std::vector<const VariantInfo*> chosen = choose(flags, work.pass);
-  io::OutputFile file;
-  const bool write = !flags.json.empty() && flags.json != "-";
-  if (write) require(file.open(flags.json));
-  require_memory(chosen, work);
-
-  const InterruptFlag interrupt;
-  Progress progress;
-  const auto show = [&progress](const std::string& what) { progress.show(what); };
-  VerifyOptions verify_options;
-  verify_options.stop = InterruptFlag::raised;
-  verify_options.progress = show;
-  const Verification verification = verify(chosen, work, verify_options);
+/// Nothing when an answer is wrong or the user broke off: then nothing is to be timed.
+std::optional<Verification> check_answers(const std::vector<const VariantInfo*>& chosen, const Work& work,
+                                          Progress& progress) {
+  VerifyOptions options;
+  options.stop = InterruptFlag::raised;
+  options.progress = [&progress](const std::string& what) { progress.show(what); };
+  Verification verification = verify(chosen, work, options);
   progress.clear();
   if (verification.interrupted) {
     fmt::print(stderr, "ennead: interrupted while checking; nothing was measured\n");
-    return 1;
+    return {};
   }
   if (!verification.ok()) {
     fmt::print("{}", verdict_table(verification, render::detect_terminal()));
     fmt::print(stderr, "ennead: expected right answers before timing them, got wrong ones; nothing was timed\n");
-    return 1;
+    return {};
   }
+  return verification;
+}
 
+RaceOptions race_options(const Flags& flags, double seconds_spent, Progress& progress) {
   RaceOptions options;
   if (flags.quick) {
     options.flat_calls = 1;
@@ -99,27 +87,28 @@ int bench(const CLI::App& app, const Flags& flags) {
     options.seconds = flags.seconds;
     options.max_rounds = 10'000;
   } else {
-    options.seconds = (flags.quick ? kQuickSeconds : kDefaultSeconds) - static_cast<double>(now() - start) * 1e-9;
+    options.seconds = (flags.quick ? kQuickSeconds : kDefaultSeconds) - seconds_spent;
   }
   options.stop = InterruptFlag::raised;
-  options.progress = show;
-  const measure::Result result = race(chosen, work, verification, options);
-  progress.clear();
-  if (result.peak_flops.empty()) {
-    fmt::print(stderr, "ennead: interrupted before the first round; nothing was measured\n");
-    return 1;
-  }
-  if (flags.json == "-") {
+  options.progress = [&progress](const std::string& what) { progress.show(what); };
+  return options;
+}
+
+void print(const measure::Result& result, const Flags& flags) {
+  if (flags.json == kStandardOutput) {
     fmt::print("{}", measure::to_json(result));
-  } else {
-    print(result, flags.published);
+    return;
   }
-  if (write) {
-    const std::string text = measure::to_json(result);
-    require(file.write(std::as_bytes(std::span(text))));
-    require(file.commit());
-    fmt::print(stderr, "wrote {}\n", flags.json);
+  const render::Terminal terminal = render::detect_terminal();
+  fmt::print("{}", render::terminal_race(result, terminal));
+  if (flags.published) {
+    const render::Published published = render::parse_published(std::string(embedded("data/published.json")));
+    fmt::print("\n{}", render::published_table(result, published, terminal));
   }
+}
+
+/// What was measured may still be nothing to rely on.
+int status_of(const measure::Result& result) {
   if (result.interrupted) {
     fmt::print(stderr, "ennead: interrupted; this is what was measured until then\n");
     return 1;
@@ -132,6 +121,38 @@ int bench(const CLI::App& app, const Flags& flags) {
     }
   }
   return 0;
+}
+
+int bench(const CLI::App& app, const Flags& flags) {
+  const measure::Clock now = measure::wall_clock();
+  const std::int64_t start = now();
+  const Work work = resolve(app, flags.work);
+  const std::vector<const VariantInfo*> chosen = choose(flags, work.pass);
+  io::OutputFile file;
+  const bool write = !flags.json.empty() && flags.json != kStandardOutput;
+  if (write) require(file.open(flags.json));
+  require_memory(chosen, work);
+
+  const InterruptFlag interrupt;
+  Progress progress;
+  const std::optional<Verification> verification = check_answers(chosen, work, progress);
+  if (!verification) return 1;
+  const double seconds_spent = static_cast<double>(now() - start) * 1e-9;
+  const measure::Result result = race(chosen, work, *verification, race_options(flags, seconds_spent, progress));
+  progress.clear();
+  if (result.peak_flops.empty()) {
+    fmt::print(stderr, "ennead: interrupted before the first round; nothing was measured\n");
+    return 1;
+  }
+  print(result, flags);
+  std::fflush(stdout);
+  if (write) {
+    const std::string text = measure::to_json(result);
+    require(file.write(std::as_bytes(std::span(text))));
+    require(file.commit());
+    fmt::print(stderr, "wrote {}\n", flags.json);
+  }
+  return status_of(result);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "ennead/trace.h"
 #include "render/numbers.h"
 #include "stand.h"
 
@@ -37,16 +36,8 @@ Footprint dry_run(const VariantInfo& info, const Work& work) {
   Arena& arena = context.arena();
   const std::size_t before = arena.bytes_in_use(), planning = arena.peak_bytes();
   arena.reset_peak();
-  Trace trace;
-  context.set_trace(&trace);
   stand.run(info, variant.get());
-  context.set_trace(nullptr);
-
-  Footprint found;
-  found.peak_bytes = std::max(planning, arena.peak_bytes());
-  found.pass_bytes = arena.peak_bytes() - before;
-  for (const TraceEvent& event : trace.events) found.executed_flops += event.executed_flops;
-  return found;
+  return {std::max(planning, arena.peak_bytes()), arena.peak_bytes() - before};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pass takes and does, found by a dry run: nothing is computed and no memory is touched.
+// The memory a pass takes, found by a dry run: nothing is computed and no memory is touched.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,6 @@ namespace ennead::cli {
 struct Footprint {
   std::size_t peak_bytes = 0;  ///< in all, weights and x included
   std::size_t pass_bytes = 0;  ///< at the peak of a pass, beyond weights, packed ones too, and x
-  double executed_flops = 0;
 };
 
 Footprint footprint(const VariantInfo& info, const Work& work);

@@ -97,9 +97,8 @@ measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& 
     const std::vector<double> ratios = measure::paired_ratios(rounds, i, 0);
     Bar bar = make_bar(*chosen[i], rounds.samples[i], ratios, work, peak);
     bar.plan_ns = static_cast<double>(entrants[i].plan_ns);
-    const Footprint taken = footprint(*chosen[i], work);
-    bar.peak_bytes = static_cast<std::int64_t>(taken.pass_bytes);
-    bar.executed_flops = taken.executed_flops;
+    bar.peak_bytes = static_cast<std::int64_t>(footprint(*chosen[i], work).pass_bytes);
+    bar.executed_flops = verification.verdicts[i].executed_flops;
     bar.max_abs_err = verification.verdicts[i].max_abs_err;
     bar.ok = verification.verdicts[i].ok;
     result.ratio_coverage = measure::median_interval(ratios).coverage;

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 
+#include "ennead/trace.h"
 #include "footprint.h"
 #include "oracle/compare.h"
 #include "oracle/oracle.h"
@@ -176,7 +178,12 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
     Verdict verdict;
     verdict.info = info;
     verdict.ok = true;
-    PassResult<T> pass = stand.run(*info, stand.plan(*info).get());
+    const std::unique_ptr<Variant<T>> variant = stand.plan(*info);
+    Trace trace;
+    stand.context.set_trace(&trace);
+    PassResult<T> pass = stand.run(*info, variant.get());
+    stand.context.set_trace(nullptr);
+    for (const TraceEvent& event : trace.events) verdict.executed_flops += event.executed_flops;
     const oracle::Tolerance tolerance =
         error_of_first ? oracle::tolerance_against_first(*error_of_first, kEpsilon) : oracle::first_tolerance(kEpsilon);
     judge_by_oracle(pass.output, expected, rows, tolerance, verdict);

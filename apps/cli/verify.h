@@ -15,10 +15,11 @@ namespace ennead::cli {
 struct Verdict {
   const VariantInfo* info = nullptr;
   bool ok = false;
-  double max_abs_err = 0;   ///< against the oracle, over the rows it was asked for
-  double times_first = 0;   ///< max_abs_err / that of variant 1
-  std::string worst;        ///< where it is worst; when it is wrong, what was expected and what came
-  double gradient_err = 0;  ///< largest difference to variant 1's gradients, relative to their largest
+  double max_abs_err = 0;     ///< against the oracle, over the rows it was asked for
+  double times_first = 0;     ///< max_abs_err / that of variant 1
+  std::string worst;          ///< where it is worst; when it is wrong, what was expected and what came
+  double executed_flops = 0;  ///< what the pass did, from its trace
+  double gradient_err = 0;    ///< largest difference to variant 1's gradients, relative to their largest
 };
 
 struct Verification {

@@ -41,10 +41,11 @@ AttentionResult<T> run_fused(base::Launch& launch, const Tensor<T>& query, const
   if (context.trace() != nullptr) {
     const auto dims = static_cast<double>(query.size(3) + value.size(3));
     if (context.dry_run()) {
-      // There are no mask values to look at: every pair that is not beyond the diagonal counts.
+      // There are no masks to look at: every pair that is not beyond the diagonal counts.
       kernels::AttentionArgs<T> unmasked = args;
       unmasked.allow = {};
       unmasked.bias = {};
+      unmasked.blocks = {};
       const double all = kernel.attention_executed_flops(unmasked);
       launch.flops(all, all);
     } else {
