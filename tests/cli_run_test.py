@@ -6,8 +6,14 @@ import json
 import math
 import os
 import struct
+import subprocess
 import sys
 import unittest
+
+try:
+    import pty
+except ImportError:  # not on every system
+    pty = None
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from run_files import GOLDEN, TOOL, InDirectory, read_npy, read_npy_shape, read_safetensors, variants, write_npy  # pylint: disable=wrong-import-position
@@ -83,6 +89,26 @@ class GoldenValues(InDirectory):
             with self.subTest(variant["slug"]):
                 self.good("--variant", variant["number"], *flags)
                 self.close(tensors["f64.output"][2], read_npy(self.dir / "y.npy")[1], 1e-12)
+
+
+@unittest.skipIf(pty is None, "no pseudo-terminals here")
+class Progress(InDirectory):
+    def test_on_a_terminal_only(self):
+        flags, _, _ = self.case("square")
+        self.assertEqual(self.good("--variant", 2, *flags).stderr, "")
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as terminal:
+            subprocess.run([TOOL, "run", "--variant", "2", *map(str, flags)], stderr=theirs, stdout=subprocess.DEVNULL,
+                           timeout=60, check=True)
+            os.close(theirs)
+            shown = b""
+            try:
+                while piece := terminal.read(4096):
+                    shown += piece
+            except OSError:  # the other end is closed
+                pass
+        self.assertIn(b"reading", shown)
+        self.assertIn(b"weight_split: sequence 1 of 3", shown)
 
 
 class Masks(InDirectory):

@@ -30,26 +30,29 @@ testing::AssertionResult same_tensors(const std::string& a, const std::string& b
 }
 
 // Mutants: Q, K and V in another order; a transpose left out or done twice; heads cut along the wrong axis;
-// a bias lost; anything that goes through floating point.
+// a bias lost, or invented (K7); anything that goes through floating point.
 TEST_F(WeightFiles, EveryLayoutToEveryOtherKeepsEveryBit) {
-  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
-    for (const bool bias : {false, true}) {
-      const std::string origin = write("origin", split_module(dtype, bias, random));
-      for (const WeightLayout from : weight_layouts()) {
-        const std::string path = dir / name(from);
-        convert_weights(origin, {"", kHeads, {}}, path, {from, "", {}});
-        for (const WeightLayout to : weight_layouts()) {
-          SCOPED_TRACE(sentence(name(dtype), bias ? " bias " : " ", name(from), " -> ", name(to)));
-          const WeightFileInfo info = convert_weights(path, {}, dir / "direct", {to, "", {}});
-          EXPECT_EQ(info.layout, from);
-          EXPECT_EQ(info.num_heads, kHeads);
-          convert_weights(origin, {"", kHeads, {}}, dir / "expected", {to, "", {}});
-          EXPECT_TRUE(same_tensors(dir / "expected", dir / "direct"));
-        }
-        convert_weights(path, {}, dir / "back", {WeightLayout::split, "", {}});
-        EXPECT_TRUE(same_tensors(origin, dir / "back"));
+  struct Case {
+    DType dtype;
+    bool qkv_bias, out_bias;
+  };
+  for (const Case& each : {Case{DType::float16, false, false}, Case{DType::bfloat16, true, false},
+                           Case{DType::float32, false, true}, Case{DType::float64, true, true}}) {
+    const Tensors tensors = split_module(each.dtype, each.qkv_bias, random);
+    const std::string origin = write("origin", each.out_bias ? tensors : without(tensors, "out_proj.bias"));
+    for (const WeightLayout layout : weight_layouts()) {
+      convert_weights(origin, {"", kHeads, {}}, dir / name(layout), {layout, "", {}});
+    }
+    for (const WeightLayout from : weight_layouts()) {
+      for (const WeightLayout to : weight_layouts()) {
+        SCOPED_TRACE(sentence(name(each.dtype), " ", name(from), " -> ", name(to)));
+        const WeightFileInfo info = convert_weights(dir / name(from), {}, dir / "to", {to, "", {}});
+        EXPECT_EQ(info.layout, from);
+        EXPECT_EQ(info.num_heads, kHeads);
+        EXPECT_TRUE(same_tensors(dir / name(to), dir / "to"));
       }
     }
+    EXPECT_TRUE(same_tensors(origin, dir / "split"));
   }
 }
 
@@ -166,6 +169,8 @@ TEST_F(WeightFiles, LoadsTheCanonicalWeights) {
     EXPECT_EQ(loaded.config.num_heads, kHeads);
     EXPECT_EQ(loaded.config.qkv_bias, bias);
     EXPECT_TRUE(loaded.config.out_bias);
+    const std::string bare = write("bare", without(tensors, "out_proj.bias"));
+    EXPECT_FALSE(load_weights<float>(context, bare, {"", kHeads, {}}).config.out_bias);
     EXPECT_EQ(check_weights(loaded.config, loaded.weights), std::nullopt);
     EXPECT_TRUE(test::same_bits(loaded.weights.W_key, file.read<float>(c, "W_key.weight")));
     EXPECT_TRUE(test::same_bits(loaded.weights.out_proj_weight, file.read<float>(c, "out_proj.weight")));

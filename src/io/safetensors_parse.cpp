@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "io/elements.h"
 #include "io/safetensors_header.h"
@@ -224,8 +225,10 @@ Refusal parse_safetensors_header(std::string_view json, std::uint64_t data_offse
   const bool parsed = Json::sax_parse(json.begin(), json.end(), &reader);
   if (reader.refusal()) return reader.refusal();
   if (!parsed) return "expected JSON in the header, got something else";
-  std::stable_sort(header.entries.begin(), header.entries.end(),
-                   [](const auto& a, const auto& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+  // Empty tensors may share an offset; the name settles their order.
+  std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
   for (const SafetensorsFile::Entry& entry : header.entries) {
     if (Refusal refusal = check_entry(entry, data_bytes)) return refusal;
   }
