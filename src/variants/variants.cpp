@@ -106,8 +106,12 @@ Refusal Variant<T>::check(const Tensor<T>& x, const CallOptions<T>& options) con
   if (x.context().tape() != nullptr && !can.gradient) {
     return refuse("gradient", [](const Supports& s) { return s.gradient; });
   }
-  if (!options.attn_mask.empty() && !can.attn_mask) {
-    return refuse("attn_mask", [](const Supports& s) { return s.attn_mask; });
+  if (!options.attn_mask.empty()) {
+    if (!can.attn_mask) return refuse("attn_mask", [](const Supports& s) { return s.attn_mask; });
+    const std::int64_t num_tokens = x.size(1);
+    if (Refusal refusal = check_attn_mask(options.attn_mask, x.size(0), config_.num_heads, num_tokens, num_tokens)) {
+      return refusal;
+    }
   }
   if (!options.key_padding_block.empty()) {
     if (!can.key_padding_mask) {
