@@ -179,7 +179,13 @@ Tensor<T> attention_weights(const Tensor<T>& query, const Tensor<T>& key, const 
   const kernels::AttentionArgs<T> args = attention::make_arguments(query, key, options);
   const RowBlocks<T> blocks(kernels::kernels_for<T>(context.isa()), args, weights);
   if (context.trace() != nullptr) {
-    launch.flops(2.0 * static_cast<double>(query.size(3)) * attention::visible_pairs(args), blocks.executed_flops());
+    kernels::AttentionArgs<T> counted = args;
+    if (context.dry_run()) {
+      // There are no mask values to look at: every pair that is not beyond the diagonal counts.
+      counted.allow = {};
+      counted.bias = {};
+    }
+    launch.flops(2.0 * static_cast<double>(query.size(3)) * attention::visible_pairs(counted), blocks.executed_flops());
   }
   Executor& executor = context.executor();
   const auto workers = static_cast<std::size_t>(executor.num_threads());
