@@ -80,8 +80,8 @@ std::optional<Verification> check_answers(const std::vector<const VariantInfo*>&
 RaceOptions race_options(const Flags& flags, double seconds_spent, Progress& progress) {
   RaceOptions options;
   if (flags.quick) {
-    options.flat_calls = 1;
-    options.min_rounds = 2;
+    options.warm_up_seconds = 0.1;
+    options.min_rounds = 1;
   }
   if (flags.seconds > 0) {
     options.seconds = flags.seconds;

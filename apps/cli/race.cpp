@@ -84,7 +84,7 @@ measure::Result race(const std::vector<const VariantInfo*>& chosen, const Work& 
   rounds_options.seconds = options.seconds;
   rounds_options.max_rounds = options.max_rounds;
   rounds_options.min_rounds = options.min_rounds;
-  rounds_options.flat_calls = options.flat_calls;
+  rounds_options.warm_up_seconds = options.warm_up_seconds;
   rounds_options.seed = work.seed;
   rounds_options.stop = options.stop;
   rounds_options.progress = options.progress;

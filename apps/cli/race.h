@@ -14,7 +14,7 @@ namespace ennead::cli {
 
 struct RaceOptions {
   double seconds = 50;
-  int flat_calls = 2;  ///< of the warm-up, as in measure::RoundsOptions
+  double warm_up_seconds = 3;  ///< of each variant at most
   int min_rounds = 3;
   int max_rounds = 101;  ///< more only polishes digits
   std::function<bool()> stop = [] { return false; };

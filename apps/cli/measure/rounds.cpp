@@ -16,14 +16,14 @@ std::int64_t time_calls(const Contender& contender, std::int64_t calls, const Cl
   return now() - start;
 }
 
-/// Calls until a few calls in a row are no more than 2 % faster than the best before them. A fixed
+/// Calls until two calls in a row are no more than 2 % faster than the best before them. A fixed
 /// number of calls would leave slow starters (page faults, clock ramps) inside the samples.
 void warm_up(const Contender& contender, Samples& samples, const RoundsOptions& options) {
   constexpr int kMaxCalls = 200;
-  constexpr std::int64_t kMaxNs = 3'000'000'000;
+  const double max_ns = options.warm_up_seconds * 1e9;
   std::int64_t best = std::numeric_limits<std::int64_t>::max(), spent = 0;
   int flat = 0;
-  while (flat < options.flat_calls && samples.warm_up_calls < kMaxCalls && spent < kMaxNs && !options.stop()) {
+  while (flat < 2 && samples.warm_up_calls < kMaxCalls && static_cast<double>(spent) < max_ns && !options.stop()) {
     const std::int64_t ns = time_calls(contender, 1, options.now);
     flat = static_cast<double>(ns) < 0.98 * static_cast<double>(best) ? 0 : flat + 1;
     best = std::min(best, ns);

@@ -19,7 +19,7 @@ struct Contender {
 };
 
 struct RoundsOptions {
-  int flat_calls = 2;             ///< warm up until so many calls in a row are no faster than those before
+  double warm_up_seconds = 3;     ///< a contender is not warmed up for longer
   double seconds = 30;            ///< stop before the round that would pass this
   int min_rounds = 3;             ///< but not before these
   int max_rounds = 101;           ///< more only polishes digits
