@@ -27,28 +27,34 @@ TEST(Arena, AlignsAndCounts) {
   EXPECT_EQ(arena.bytes_in_use(), 4 + (std::size_t{2} << 20));
   arena.release(large, (std::size_t{2} << 20) + 1);
   EXPECT_EQ(arena.bytes_in_use(), 3u);
+  arena.release(arena.allocate(5), 5);
   EXPECT_EQ(arena.peak_bytes(), 4 + (std::size_t{2} << 20));
   arena.reset_peak();
   EXPECT_EQ(arena.peak_bytes(), 3u);
-  EXPECT_EQ(arena.total_bytes(), 4 + (std::size_t{2} << 20));
+  EXPECT_EQ(arena.total_bytes(), 9 + (std::size_t{2} << 20));
   arena.release(small, 3);
   EXPECT_EQ(arena.bytes_in_use(), 0u);
   EXPECT_EQ(arena.allocate(0), nullptr);
 }
 
-// Mutant: a freed block is given to the system at once.
+// Mutants: a freed block is given to the system at once; a block that served a smaller request is
+// remembered as small.
 TEST(Arena, ReusesFreedBlocks) {
   Arena arena({});
   std::byte* first = arena.allocate(5000);
   arena.release(first, 5000);
   EXPECT_EQ(arena.allocate(4990), first);
   arena.release(first, 4990);
+  EXPECT_EQ(arena.allocate(4000), first);
+  arena.release(first, 4000);
+  EXPECT_EQ(arena.allocate(5000), first);
+  arena.release(first, 5000);
   arena.trim();
   arena.trim();
 }
 
 // Blocks in use never overlap and keep what was written, whatever is taken and freed around them.
-// Mutant: a reused larger block goes back under the smaller size (then a neighbour is overwritten).
+// Mutant: a reused smaller block for a larger request.
 TEST(Arena, RandomUseKeepsContents) {
   test::Random random(7);
   Arena arena({.limit_bytes = 0, .poison = true, .dry_run = false});
