@@ -204,6 +204,13 @@ Action run_command(CLI::App& app) {
       ->check(whole_number(1))
       ->type_name("N");
   add_shape_flags(app, flags->work);
+  // Here sizes and types come from the files, so the defaults of other commands would mislead.
+  for (const char* flag : {"--batch", "--tokens", "--d-in", "--d-out", "--heads", "--dtype"}) {
+    app.get_option(flag)->default_str("");
+  }
+  app.get_option("--d-out")->description("width of the result, over all heads");
+  app.get_option("--heads")->description("heads; needed where the weights do not tell");
+  app.get_option("--dtype")->description("float32 or float64; as the input unless given");
   app.footer(kExamples);
   return [flags, &app] { return app.count("--convert") > 0 ? convert(app, *flags) : compute(app, *flags); };
 }
