@@ -15,7 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
-/// A tile is `kRows` rows of `kVectors` vectors, all in registers while k runs.
+/// A tile is `rows` rows of `vectors` vectors, all in registers while k runs. What chose each shape
+/// stands in docs/kernels.md.
 struct Tile {
   int rows, vectors;
 };
