@@ -153,27 +153,23 @@ void attention(Executor& executor, const AttentionArgs<T>& args, std::byte* scra
   });
 }
 
-/// FLOPs of one tile: its score panels, and the values of the keys its row groups see.
+/// FLOPs of one tile: for each of its register tiles the vectors of scores and the values its rows see.
 template <class T>
 double tile_flops(const HeadMask<T>& mask, std::int64_t query, std::int64_t rows, std::int64_t head_dim,
                   std::int64_t value_dim) {
-  const std::int64_t limit = mask.limit(query + rows - 1), vectors = padded_row<T>(value_dim) / kLanes<T>;
-  std::int64_t scores = 0, products = 0;
+  const std::int64_t limit = mask.limit(query + rows - 1), columns = padded_row<T>(value_dim);
+  std::int64_t scores = 0, values = 0;
   for (std::int64_t key = 0; key < limit; key += kPanelKeys<T>) {
     if (mask.panel_kind(query, rows, key) == PanelKind::skipped) continue;
-    scores += rows * (limit - key <= kLanes<T> ? kLanes<T> : kPanelKeys<T>);
-    for (std::int64_t column = 0; column < vectors;) {
-      const int group = next_vectors(vectors - column);
-      for (std::int64_t row = 0; row < rows;) {
-        const int count = next_rows(rows - row, value_rows(group));
-        const std::int64_t seen = mask.limit(query + row + count - 1) - key;
-        products += count * group * kLanes<T> * std::clamp<std::int64_t>(seen, 0, kPanelKeys<T>);
-        row += count;
-      }
-      column += group;
+    for (std::int64_t row = 0; row < rows;) {
+      const int count = next_rows(rows - row);
+      const std::int64_t seen = std::min(kPanelKeys<T>, mask.limit(query + row + count - 1) - key);
+      if (seen > 0) scores += count * vectors_of<T>(seen) * kLanes<T>;
+      if (seen > 0) values += count * seen;
+      row += count;
     }
   }
-  return 2.0 * (static_cast<double>(scores) * static_cast<double>(head_dim) + static_cast<double>(products));
+  return 2.0 * static_cast<double>(scores * head_dim + values * columns);
 }
 
 template <class T>
@@ -188,9 +184,9 @@ double attention_executed_flops(const AttentionArgs<T>& args) {
       const HeadMask<T> mask{&args, args.k.size(2), batch, head};
       for (std::int64_t block = 0; block < num_queries; block += kBlockQueries) {
         const std::int64_t end = std::min<std::int64_t>(num_queries, block + kBlockQueries);
-        for (std::int64_t query = block; query < end; query += kScoreRows) {
+        for (std::int64_t query = block; query < end; query += kTileRows) {
           flops +=
-              tile_flops(mask, query, std::min<std::int64_t>(kScoreRows, end - query), args.q.size(3), args.v.size(3));
+              tile_flops(mask, query, std::min<std::int64_t>(kTileRows, end - query), args.q.size(3), args.v.size(3));
         }
       }
     }

@@ -39,11 +39,11 @@ struct BlockScratch {
   T* out;               ///< [kBlockQueries][value_stride]
   T* sums;              ///< [kBlockQueries] vectors
   T* references;        ///< [kBlockQueries]
-  T* weights;           ///< [kScoreRows][kWeightStride]: the tile's scores, then weights, of a step
-  T* step_sums;         ///< [kScoreRows] vectors
-  T* maxima;            ///< [kScoreRows] vectors
-  T* partial;           ///< [kScoreRows][value_stride]
-  std::uint64_t* bits;  ///< [kStepPanels][kScoreRows]
+  T* weights;           ///< [kTileRows][kWeightStride]: the tile's scores, then weights, of a step
+  T* step_sums;         ///< [kTileRows] vectors
+  T* maxima;            ///< [kTileRows] vectors
+  T* partial;           ///< [kTileRows][value_stride]
+  std::uint64_t* bits;  ///< [kStepPanels][kTileRows]
 
   static BlockScratch take(std::byte*& memory, std::int64_t head_dim, std::int64_t value_dim) {
     const std::int64_t value_stride = padded_row<T>(value_dim);
@@ -53,16 +53,16 @@ struct BlockScratch {
     scratch.out = take_scratch<T>(memory, kBlockQueries * value_stride);
     scratch.sums = take_scratch<T>(memory, kBlockQueries * kLanes<T>);
     scratch.references = take_scratch<T>(memory, kBlockQueries);
-    scratch.weights = take_scratch<T>(memory, kScoreRows * kWeightStride);
-    scratch.step_sums = take_scratch<T>(memory, kScoreRows * kLanes<T>);
-    scratch.maxima = take_scratch<T>(memory, kScoreRows * kLanes<T>);
-    scratch.partial = take_scratch<T>(memory, kScoreRows * value_stride);
-    scratch.bits = take_scratch<std::uint64_t>(memory, kStepPanels<T> * kScoreRows);
+    scratch.weights = take_scratch<T>(memory, kTileRows * kWeightStride);
+    scratch.step_sums = take_scratch<T>(memory, kTileRows * kLanes<T>);
+    scratch.maxima = take_scratch<T>(memory, kTileRows * kLanes<T>);
+    scratch.partial = take_scratch<T>(memory, kTileRows * value_stride);
+    scratch.bits = take_scratch<std::uint64_t>(memory, kStepPanels<T> * kTileRows);
     return scratch;
   }
 };
 
-/// A tile of at most kScoreRows queries.
+/// A tile of at most kTileRows queries.
 template <class T>
 struct QueryTile {
   std::int64_t query;  ///< the first one
@@ -77,46 +77,37 @@ struct QueryTile {
 
 enum class ScoreKind { raw, weights, masked_weights };
 
-template <int kRows, class T>
-void run_score_rows(ScoreKind kind, int vectors, const ScoreTile<T>& tile) {
-  switch (kind) {
-    case ScoreKind::raw:
-      return vectors == 1 ? compute_scores<kRows, 1>(tile) : compute_scores<kRows, kScoreVectors>(tile);
-    case ScoreKind::weights:
-      return compute_weights<kRows, kScoreVectors, false>(tile);
-    case ScoreKind::masked_weights:
-      return vectors == 1 ? compute_weights<kRows, 1, true>(tile) : compute_weights<kRows, kScoreVectors, true>(tile);
+/// One register tile of scores or weights with the first `vectors` vectors of a panel.
+template <int kRows, int kVectors, class T>
+void run_score_vectors(ScoreKind kind, int vectors, const ScoreTile<T>& tile) {
+  if constexpr (kVectors > 1) {
+    if (vectors < kVectors) return run_score_vectors<kRows, kVectors - 1>(kind, vectors, tile);
   }
+  if (kind == ScoreKind::raw) return compute_scores<kRows, kVectors>(tile);
+  if constexpr (kVectors == kScoreVectors) {
+    if (kind == ScoreKind::weights) return compute_weights<kRows, kVectors, false>(tile);
+  }
+  compute_weights<kRows, kVectors, true>(tile);
+}
+
+template <class T>
+void run_score_rows(int rows, ScoreKind kind, int vectors, const ScoreTile<T>& tile) {
+  if (rows == kScoreRows) return run_score_vectors<kScoreRows, kScoreVectors>(kind, vectors, tile);
+  if (rows == kSmallRows) return run_score_vectors<kSmallRows, kScoreVectors>(kind, vectors, tile);
+  return run_score_vectors<1, kScoreVectors>(kind, vectors, tile);
 }
 
 /// Rows of the next register tile when `rows` are left.
-constexpr int next_rows(std::int64_t rows, int full) {
-  return rows >= full ? full : rows >= kSmallRows ? kSmallRows : 1;
-}
-
-/// Scores or weights of `rows` queries with one panel.
-template <class T>
-void run_scores(ScoreKind kind, int vectors, std::int64_t rows, ScoreTile<T> tile) {
-  while (rows > 0) {
-    const int n = next_rows(rows, kScoreRows);
-    if (n == kScoreRows) {
-      run_score_rows<kScoreRows>(kind, vectors, tile);
-    } else if (n == kSmallRows) {
-      run_score_rows<kSmallRows>(kind, vectors, tile);
-    } else {
-      run_score_rows<1>(kind, vectors, tile);
-    }
-    rows -= n;
-    tile.queries += n * tile.query_stride;
-    tile.weights += n * kWeightStride;
-    tile.sums += n * kLanes<T>;
-    tile.bits += n;
-  }
+constexpr int next_rows(std::int64_t rows) {
+  return rows >= kScoreRows ? kScoreRows : rows >= kSmallRows ? kSmallRows : 1;
 }
 
 template <int kVectors, class T>
-void run_value_rows(int rows, const ValueTile<T>& tile) {
-  if (rows == value_rows(kVectors)) return sum_values_tile<value_rows(kVectors), kVectors>(tile);
+void run_value_vectors(int rows, int vectors, const ValueTile<T>& tile) {
+  if constexpr (kVectors > 1) {
+    if (vectors < kVectors) return run_value_vectors<kVectors - 1>(rows, vectors, tile);
+  }
+  if (rows == kScoreRows) return sum_values_tile<kScoreRows, kVectors>(tile);
   if (rows == kSmallRows) return sum_values_tile<kSmallRows, kVectors>(tile);
   return sum_values_tile<1, kVectors>(tile);
 }
@@ -125,6 +116,12 @@ void run_value_rows(int rows, const ValueTile<T>& tile) {
 constexpr int next_vectors(std::int64_t left) {
   if (kValueVectors == 4 && left == 5) return 3;
   return static_cast<int>(std::min<std::int64_t>(left, kValueVectors));
+}
+
+/// Vectors of a panel that hold the first `keys` > 0 keys.
+template <class T>
+int vectors_of(std::int64_t keys) {
+  return static_cast<int>(std::min<std::int64_t>(kScoreVectors, ceil_div(keys, kLanes<T>)));
 }
 
 /// A run of panels of a step: keys [begin, end) counted from the step's first.
@@ -170,18 +167,12 @@ class HeadAttention {
   }
 
  private:
-  /// Vectors of the panel at `key` that some row sees.
-  static int visible_vectors(std::int64_t limit, std::int64_t key) {
-    return limit - key <= kLanes<T> ? 1 : kScoreVectors;
-  }
-
-  std::uint64_t* bits(std::int64_t panel) const { return scratch_.bits + panel * kScoreRows; }
+  std::uint64_t* bits(std::int64_t panel) const { return scratch_.bits + panel * kTileRows; }
 
   PanelKind score_panel(const QueryTile<T>& tile, std::int64_t first_key, std::int64_t p, std::int64_t limit) {
     const std::int64_t key = first_key + p * kPanelKeys<T>;
     const PanelKind kind = mask_.panel_kind(tile.query, tile.rows, key);
     if (kind == PanelKind::skipped) return kind;
-    const int vectors = visible_vectors(limit, key);
     if (kind == PanelKind::masked) {
       mask_.panel_bits(tile.query, tile.rows, key, bits(p));
     } else if (!tile.bounded) {
@@ -191,13 +182,28 @@ class HeadAttention {
     const ScoreTile<T> scores{head_.head_dim,     tile.queries, tile.query_stride, head_.panel(key), weights,
                               scratch_.step_sums, bits(p)};
     if (tile.bounded) {
-      run_scores(kind == PanelKind::full ? ScoreKind::weights : ScoreKind::masked_weights, vectors, tile.rows, scores);
+      run_scores(kind == PanelKind::full ? ScoreKind::weights : ScoreKind::masked_weights, tile, key, scores);
       return kind;
     }
-    run_scores(ScoreKind::raw, vectors, tile.rows, scores);
+    run_scores(ScoreKind::raw, tile, key, scores);
     if (mask_.changes_scores()) change_scores(mask_, tile.query, tile.rows, key, weights, bits(p));
-    update_maxima(tile.rows, vectors, weights, bits(p), scratch_.maxima);
+    update_maxima(tile.rows, vectors_of<T>(limit - key), weights, bits(p), scratch_.maxima);
     return kind;
+  }
+
+  /// Scores or weights of the tile with the panel at `key`, register tile by register tile.
+  void run_scores(ScoreKind kind, const QueryTile<T>& tile, std::int64_t key, ScoreTile<T> scores) const {
+    for (std::int64_t row = 0; row < tile.rows;) {
+      const int rows = next_rows(tile.rows - row);
+      // Rows see different numbers of keys: stop at the last vector that any of these sees.
+      const std::int64_t seen = mask_.limit(tile.query + row + rows - 1) - key;
+      if (seen > 0) run_score_rows(rows, kind, vectors_of<T>(seen), scores);
+      scores.queries += rows * tile.query_stride;
+      scores.weights += rows * kWeightStride;
+      scores.sums += rows * kLanes<T>;
+      scores.bits += rows;
+      row += rows;
+    }
   }
 
   /// The online softmax: references from the maxima of the step, then weights from scores.
@@ -210,7 +216,7 @@ class HeadAttention {
     }
     for (std::int64_t p = 0; p < num_panels_; ++p) {
       if (kinds_[p] == PanelKind::skipped) continue;
-      weights_of_scores(tile.rows, visible_vectors(limit, first_key + p * kPanelKeys<T>),
+      weights_of_scores(tile.rows, vectors_of<T>(limit - first_key - p * kPanelKeys<T>),
                         scratch_.weights + p * kPanelKeys<T>, bits(p), tile.references, scratch_.step_sums);
     }
   }
@@ -227,9 +233,12 @@ class HeadAttention {
       }
       std::int64_t q = p;
       while (q <= last && kinds_[q] != PanelKind::skipped) ++q;
-      const KeyRun run{p * kPanelKeys<T>, std::min(q * kPanelKeys<T>, limit - first_key), first, q > last};
-      sum_run(tile, first_key, run);
-      first = false;
+      const std::int64_t end = std::min(q * kPanelKeys<T>, limit - first_key);
+      for (std::int64_t begin = p * kPanelKeys<T>; begin < end; begin += kValueKeys) {
+        const std::int64_t stop = std::min(end, begin + kValueKeys);
+        sum_run(tile, first_key, {begin, stop, first, q > last && stop == end});
+        first = false;
+      }
       p = q;
     }
   }
@@ -239,7 +248,7 @@ class HeadAttention {
     for (std::int64_t column = 0; column < vectors;) {
       const int group = next_vectors(vectors - column);
       for (std::int64_t row = 0; row < tile.rows;) {
-        const int rows = next_rows(tile.rows - row, value_rows(group));
+        const int rows = next_rows(tile.rows - row);
         // Rows see different numbers of keys: stop at the last one that any of these sees.
         const std::int64_t seen = mask_.limit(tile.query + row + rows - 1) - first_key;
         const std::int64_t offset = row * stride + column * kLanes<T>;
@@ -250,19 +259,7 @@ class HeadAttention {
                                   run.first ? nullptr : scratch_.partial + offset,
                                   run.last ? tile.out + offset : scratch_.partial + offset,
                                   run.last};
-        switch (group) {
-          case 1:
-            run_value_rows<1>(rows, values);
-            break;
-          case 2:
-            run_value_rows<2>(rows, values);
-            break;
-          case 3:
-            if constexpr (kValueVectors == 4) run_value_rows<3>(rows, values);
-            break;
-          default:
-            if constexpr (kValueVectors == 4) run_value_rows<4>(rows, values);
-        }
+        run_value_vectors<kValueVectors>(rows, group, values);
         row += rows;
       }
       column += group;
@@ -276,7 +273,7 @@ class HeadAttention {
       if (kinds_[p] == PanelKind::full && tile.bounded) std::fill_n(bits(p), tile.rows, low_bits(kPanelKeys<T>));
     }
     for (std::int64_t i = 0; i < tile.rows; ++i) {
-      sum_seen_values_row(num_panels_, bits(0) + i, kScoreRows, scratch_.weights + i * kWeightStride,
+      sum_seen_values_row(num_panels_, bits(0) + i, kTileRows, scratch_.weights + i * kWeightStride,
                           head_.values + first_key * head_.value_stride, head_.value_stride,
                           tile.out + i * head_.value_stride);
     }
@@ -330,18 +327,18 @@ void attend_block(const HeadMask<T>& mask, const PackedHead<T>& head, std::int64
                   const T* queries, std::int64_t query_stride, const BlockScratch<T>& scratch,
                   const BlockOutput<T>& to) {
   const Tag<T> d;
-  constexpr int kMaxTiles = kBlockQueries / kScoreRows;
+  constexpr int kMaxTiles = kBlockQueries / kTileRows;
   std::fill_n(scratch.out, rows * head.value_stride, T(0));
   for (std::int64_t i = 0; i < rows; ++i) hn::Store(hn::Zero(d), d, scratch.sums + i * kLanes<T>);
   const std::int64_t last_limit = mask.limit(query + rows - 1), num_steps = ceil_div(last_limit, kStepKeys);
 
   QueryTile<T> tiles[kMaxTiles];
-  const std::int64_t num_tiles = ceil_div(rows, kScoreRows);
+  const std::int64_t num_tiles = ceil_div(rows, kTileRows);
   for (std::int64_t t = 0; t < num_tiles; ++t) {
-    const std::int64_t row = t * kScoreRows;
+    const std::int64_t row = t * kTileRows;
     QueryTile<T>& tile = tiles[t];
     tile = {query + row,
-            std::min<std::int64_t>(kScoreRows, rows - row),
+            std::min<std::int64_t>(kTileRows, rows - row),
             queries + row * query_stride,
             query_stride,
             scratch.out + row * head.value_stride,

@@ -91,16 +91,23 @@ HWY_INLINE Vec<T> exp2_relative(Vec<T> t, Vec<T> reference) {
 #if ENNEAD_HAS_SCALEF
   const Vec<T> fraction = fraction_of(t);
   const Vec<T> exponent = hn::Sub(hn::Sub(t, fraction), reference);
-  const Vec<T> weight = times_power(exp2_of_fraction<T>(fraction), exponent);
+#else
+  const Vec<T> whole = hn::Round(t);
+  const Vec<T> fraction = hn::Sub(t, whole);
+  const Vec<T> exponent = hn::Sub(whole, reference);
+#endif
+  // Small exponents leave before a power is made of them: making a denormal is slow too.
+  const auto small = hn::Lt(exponent, hn::Set(d, T(kSmallestExponent)));
+  const Vec<T> kept = hn::IfThenZeroElse(small, exponent);
+#if ENNEAD_HAS_SCALEF
+  const Vec<T> weight = times_power(exp2_of_fraction<T>(fraction), kept);
 #else
   const hn::RebindToSigned<Tag<T> > di;
-  const Vec<T> whole = hn::Round(t);
-  const Vec<T> exponent = hn::Sub(whole, reference);
-  const Vec<T> shifted = hn::Add(exponent, hn::Set(d, Exp2Constants<T>::kMagic));
+  const Vec<T> shifted = hn::Add(kept, hn::Set(d, Exp2Constants<T>::kMagic));
   const Vec<T> power = hn::BitCast(d, hn::ShiftLeft<Exp2Constants<T>::kMantissaBits>(hn::BitCast(di, shifted)));
-  const Vec<T> weight = hn::Mul(exp2_of_fraction<T>(hn::Sub(t, whole)), power);
+  const Vec<T> weight = hn::Mul(exp2_of_fraction<T>(fraction), power);
 #endif
-  return hn::IfThenZeroElse(hn::Lt(exponent, hn::Set(d, T(kSmallestExponent))), weight);
+  return hn::IfThenZeroElse(small, weight);
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE

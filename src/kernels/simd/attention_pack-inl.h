@@ -115,13 +115,18 @@ void pack_key_panel(const View<const T, 2>& k, std::int64_t key, T* panel) {
 template <class T>
 VecOfBits<T> panel_norm(const T* panel, std::int64_t head_dim) {
   const Tag<T> d;
-  auto even = hn::Zero(d), odd = hn::Zero(d);
+  Vec<T> norms[kScoreVectors];
+  for (Vec<T>& norm : norms) norm = hn::Zero(d);
   for (std::int64_t i = 0; i < head_dim; ++i) {
-    const auto low = hn::Load(d, panel + i * kPanelKeys<T>), high = hn::Load(d, panel + i * kPanelKeys<T> + kLanes<T>);
-    even = hn::MulAdd(low, low, even);
-    odd = hn::MulAdd(high, high, odd);
+    ENNEAD_UNROLL
+    for (int j = 0; j < kScoreVectors; ++j) {
+      const Vec<T> x = hn::Load(d, panel + i * kPanelKeys<T> + j * kLanes<T>);
+      norms[j] = hn::MulAdd(x, x, norms[j]);
+    }
   }
-  return hn::Max(magnitude<T>(even), magnitude<T>(odd));
+  VecOfBits<T> largest = magnitude<T>(norms[0]);
+  for (int j = 1; j < kScoreVectors; ++j) largest = hn::Max(largest, magnitude<T>(norms[j]));
+  return largest;
 }
 
 /// Copies a strided row, times `scale` where kScale, and fills up with zeros.

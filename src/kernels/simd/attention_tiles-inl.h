@@ -18,14 +18,15 @@ HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-constexpr int kScoreRows = 12;    // 12 x 2 accumulators + 2 keys + 1 query of 32 registers
-constexpr int kValueVectors = 4;  // up to 6 x 4 accumulators + 4 values + 1 weight
+constexpr int kScoreVectors = 4;  // 6 x 4 accumulators + 4 keys + 1 query of 32 registers
 #else
-constexpr int kScoreRows = 6;  // 6 x 2 accumulators + 2 keys + 1 query of 16 registers
-constexpr int kValueVectors = 2;
+constexpr int kScoreVectors = 2;  // 6 x 2 accumulators + 2 keys + 1 query of 16 registers
 #endif
-constexpr int kScoreVectors = 2;
-constexpr int kSmallRows = 4;  // rows left over are done four at a time, then one by one
+constexpr int kScoreRows = 6;
+constexpr int kSmallRows = 2;  // rows left over are done two at a time, then the last
+constexpr int kValueVectors = kScoreVectors;
+/// Queries that meet a panel of keys one register tile after the other, while it is in the nearest cache.
+constexpr int kTileRows = 24;
 
 /// Keys of a packed panel.
 template <class T>
@@ -34,11 +35,11 @@ constexpr std::int64_t kPanelKeys = kScoreVectors* kLanes<T>;
 /// Keys of one step of the online softmax. The sums of a step start from zero, so its boundaries
 /// are absolute key positions.
 constexpr std::int64_t kStepKeys = 256;
+/// Keys whose values are summed at a time, so that they serve all rows of a tile from the nearest cache.
+constexpr std::int64_t kValueKeys = 128;
+
 /// Elements between rows of weights: off the power of two, which would crowd a few cache sets.
 constexpr std::int64_t kWeightStride = kStepKeys + 16;
-
-/// Rows of a value tile of `vectors` columns: 12 x 2 and 6 x 4 accumulators keep both ports busy.
-constexpr int value_rows(int vectors) { return vectors <= 2 ? kScoreRows : kScoreRows / 2; }
 
 /// Lane j of vector `vector` is on when bit vector * lanes + j of `bits` is set.
 template <class T>

@@ -145,118 +145,191 @@ std::int64_t packed_rows_elements(std::int64_t rows, std::int64_t column_stride,
   return column_stride == 1 ? 0 : rows * std::min(depth, kDepthChunk);
 }
 
-/// What one worker owns: the head it is at.
+/// One head after projection, as attention reads it.
+template <class T>
+struct ProjectedHead {
+  PackedHead<T> packed;
+  T* queries;  ///< [num_tokens][padded head_dim], scaled
+
+  static ProjectedHead take(std::byte*& memory, const ModuleArgs<T>& args) {
+    const std::int64_t head_dim = args.out.size(2) / args.num_heads, stride = padded_row<T>(head_dim);
+    const std::int64_t num_steps = ceil_div(args.x.size(1), kStepKeys), keys = num_steps * kStepKeys;
+    ProjectedHead head;
+    head.packed.head_dim = head_dim;
+    head.packed.value_stride = stride;
+    head.packed.keys = take_scratch<T>(memory, keys * head_dim);
+    head.packed.values = take_scratch<T>(memory, keys * stride);
+    head.packed.key_norms = take_scratch<T>(memory, num_steps);
+    head.packed.value_maxima = take_scratch<T>(memory, num_steps);
+    head.queries = take_scratch<T>(memory, args.x.size(1) * stride);
+    return head;
+  }
+};
+
+/// What one worker owns.
 template <class T>
 struct ModuleWorker {
-  PackedHead<T> head;
-  T* queries;      ///< [num_tokens][padded head_dim], scaled
-  T* keys;         ///< [kStepKeys][head_dim]: of one step, before they are packed
-  T* packed_rows;  ///< for LayerRows
+  ProjectedHead<T> head;  ///< the one it is at
+  T* keys;                ///< [kStepKeys][head_dim]: of one step, before they are packed
+  T* packed_rows;         ///< for LayerRows
   BlockScratch<T> block;
 
   static ModuleWorker take(std::byte*& memory, const ModuleArgs<T>& args) {
-    const std::int64_t head_dim = args.out.size(2) / args.num_heads, stride = padded_row<T>(head_dim);
-    const std::int64_t num_steps = ceil_div(args.x.size(1), kStepKeys), keys = num_steps * kStepKeys;
+    const std::int64_t head_dim = args.out.size(2) / args.num_heads;
     ModuleWorker worker;
-    worker.head.head_dim = head_dim;
-    worker.head.value_stride = stride;
-    worker.head.keys = take_scratch<T>(memory, keys * head_dim);
-    worker.head.values = take_scratch<T>(memory, keys * stride);
-    worker.head.key_norms = take_scratch<T>(memory, num_steps);
-    worker.head.value_maxima = take_scratch<T>(memory, num_steps);
-    worker.queries = take_scratch<T>(memory, args.x.size(1) * stride);
+    worker.head = ProjectedHead<T>::take(memory, args);
     worker.keys = take_scratch<T>(memory, kStepKeys * head_dim);
     worker.packed_rows = take_scratch<T>(memory, packed_rows_elements<T>(kStepKeys, args.x.stride(2), args.x.size(2)));
     worker.block = BlockScratch<T>::take(memory, 0, head_dim);
     return worker;
   }
-
-  static std::size_t bytes(const ModuleArgs<T>& args) {
-    std::byte* memory = nullptr;
-    take(memory, args);
-    return static_cast<std::size_t>(memory - static_cast<std::byte*>(nullptr));
-  }
 };
 
-/// The context of all heads, [batch, num_tokens, d_out], then the workers.
+/// Bytes that Part::take() takes.
+template <class Part, class T>
+std::size_t bytes_of(const ModuleArgs<T>& args) {
+  std::byte* memory = nullptr;
+  Part::take(memory, args);
+  return static_cast<std::size_t>(memory - static_cast<std::byte*>(nullptr));
+}
+
+/// The work of several threads: the last few heads are projected together first and kept, so that
+/// their attention can be cut into chunks with which the workers finish together. All other heads
+/// are whole pieces of work. Bits do not depend on the cuts.
+struct ModulePlan {
+  std::int64_t heads, shared, chunks, blocks;
+
+  template <class T>
+  ModulePlan(const ModuleArgs<T>& args, int threads)
+      : heads(args.x.size(0) * args.num_heads),
+        shared(threads > 1 ? std::min<std::int64_t>(heads, 2 * threads) : 0),
+        blocks(ceil_div(args.x.size(1), kBlockQueries)) {
+    chunks = shared == 0 ? 0 : std::clamp<std::int64_t>(16 * threads / shared, 1, std::max<std::int64_t>(1, blocks));
+  }
+  std::int64_t whole() const { return heads - shared; }
+};
+
+/// The context of all heads, [batch, num_tokens, d_out], then the workers, then the shared heads.
 template <class T>
 std::size_t module_scratch(const ModuleArgs<T>& args, int threads) {
-  return scratch_bytes<T>(args.out.num_elements()) + static_cast<std::size_t>(threads) * ModuleWorker<T>::bytes(args);
+  return scratch_bytes<T>(args.out.num_elements()) +
+         static_cast<std::size_t>(threads) * bytes_of<ModuleWorker<T>>(args) +
+         static_cast<std::size_t>(ModulePlan(args, threads).shared) * bytes_of<ProjectedHead<T>>(args);
 }
 
-/// Projects one step of tokens of one head: queries and values where attention reads them, keys
-/// through a small buffer into panels.
+/// One call of the module.
 template <class T>
-void project_step(const ModuleArgs<T>& args, const PackedModuleWeights<T>& weights, std::int64_t batch,
-                  std::int64_t head, std::int64_t step, const ModuleWorker<T>& worker) {
-  const std::int64_t first = step * kStepKeys, num_tokens = args.x.size(1), head_dim = weights.head_dim();
-  const std::int64_t rows = std::min(kStepKeys, num_tokens - first), stride = worker.head.value_stride;
-  T* queries = worker.queries + first * stride;
-  T* values = worker.head.values + first * stride;
-  if (head_dim < stride) {
-    std::fill_n(queries, rows * stride, T(0));
-    std::fill_n(values, rows * stride, T(0));
+class ModuleCall {
+ public:
+  ModuleCall(const ModuleArgs<T>& args, int threads, std::byte* scratch)
+      : args_(args), weights_{args.packed, args.x.size(2), args.out.size(2), args.num_heads}, plan_(args, threads) {
+    context_ = take_scratch<T>(scratch, args.out.num_elements());
+    workers_ = scratch;
+    shared_ = scratch + static_cast<std::size_t>(threads) * bytes_of<ModuleWorker<T>>(args);
   }
-  const PackedLinear<T> query = weights.head_layer(head, 0), key = weights.head_layer(head, 1),
-                        value = weights.head_layer(head, 2);
-  const LayerRows<T> x{args.x.data + batch * args.x.stride(0) + first * args.x.stride(1), rows, args.x.stride(1),
-                       args.x.stride(2), worker.packed_rows};
-  const LayerOutput<T> outputs[] = {
-      {query, queries, stride, 1}, {key, worker.keys, head_dim, 1}, {value, values, stride, 1}};
-  apply_layers(x, outputs);
-  const View<const T, 2> keys{worker.keys, {rows, head_dim}, {head_dim, 1}};
-  for (std::int64_t i = 0; i < rows; i += kPanelKeys<T>) pack_key_panel(keys, i, worker.head.panel(first + i));
-  measure_step(worker.head, step, num_tokens);
-}
 
-/// Projection and attention of one head of one batch item.
-template <class T>
-void attend_head(const ModuleArgs<T>& args, const PackedModuleWeights<T>& weights, std::int64_t batch,
-                 std::int64_t head, T* context, const ModuleWorker<T>& worker) {
-  const std::int64_t num_tokens = args.x.size(1), head_dim = weights.head_dim(), stride = worker.head.value_stride;
-  for (std::int64_t step = 0; step * kStepKeys < num_tokens; ++step) {
-    project_step(args, weights, batch, head, step, worker);
+  void run(Executor& executor) const {
+    const std::int64_t num_steps = ceil_div(args_.x.size(1), kStepKeys);
+    executor.run(plan_.shared * num_steps, [&](std::int64_t item, int index) HWY_ATTR {
+      project_step(plan_.whole() + item / num_steps, item % num_steps, shared(item / num_steps), worker(index));
+    });
+    executor.run(plan_.whole() + plan_.shared * plan_.chunks, [&](std::int64_t item, int index) HWY_ATTR {
+      const ModuleWorker<T> own = worker(index);
+      if (item < plan_.whole()) {
+        for (std::int64_t step = 0; step < num_steps; ++step) project_step(item, step, own.head, own);
+        attend_blocks(item, 0, plan_.blocks, own.head, own);
+      } else {
+        const std::int64_t head = (item - plan_.whole()) / plan_.chunks, chunk = (item - plan_.whole()) % plan_.chunks;
+        attend_blocks(plan_.whole() + head, plan_.blocks * chunk / plan_.chunks,
+                      plan_.blocks * (chunk + 1) / plan_.chunks, shared(head), own);
+      }
+    });
+    const std::int64_t row_blocks = ceil_div(args_.x.size(1), rows_per_block<T>(weights_.d_out));
+    executor.run(args_.x.size(0) * row_blocks,
+                 [&](std::int64_t item, int) HWY_ATTR { project_output(item / row_blocks, item % row_blocks); });
   }
-  AttentionArgs<T> attention;
-  attention.causal = args.causal;
-  const HeadMask<T> mask{&attention, num_tokens, batch, head};
-  for (std::int64_t query = 0; query < num_tokens; query += kBlockQueries) {
-    const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, num_tokens - query);
-    const T* queries = worker.queries + query * stride;
-    for (std::int64_t i = 0; i < rows; ++i) worker.block.query_norms[i] = row_norm(queries + i * stride, stride);
-    const BlockOutput<T> to{context + (batch * num_tokens + query) * weights.d_out + head * head_dim,
-                            weights.d_out,
-                            1,
-                            head_dim,
-                            nullptr,
-                            0};
-    attend_block<T>(mask, worker.head, query, rows, queries, stride, worker.block, to);
+
+ private:
+  ModuleWorker<T> worker(int index) const {
+    std::byte* memory = workers_ + static_cast<std::size_t>(index) * bytes_of<ModuleWorker<T>>(args_);
+    return ModuleWorker<T>::take(memory, args_);
   }
-}
+  ProjectedHead<T> shared(std::int64_t index) const {
+    std::byte* memory = shared_ + static_cast<std::size_t>(index) * bytes_of<ProjectedHead<T>>(args_);
+    return ProjectedHead<T>::take(memory, args_);
+  }
+
+  /// Projects one step of tokens of one (batch, head): queries and values where attention reads them,
+  /// keys through a small buffer into panels.
+  void project_step(std::int64_t batch_head, std::int64_t step, const ProjectedHead<T>& to,
+                    const ModuleWorker<T>& own) const {
+    const std::int64_t batch = batch_head / args_.num_heads, head = batch_head % args_.num_heads;
+    const std::int64_t first = step * kStepKeys, num_tokens = args_.x.size(1), head_dim = weights_.head_dim();
+    const std::int64_t rows = std::min(kStepKeys, num_tokens - first), stride = to.packed.value_stride;
+    T* queries = to.queries + first * stride;
+    T* values = to.packed.values + first * stride;
+    if (head_dim < stride) {
+      std::fill_n(queries, rows * stride, T(0));
+      std::fill_n(values, rows * stride, T(0));
+    }
+    const PackedLinear<T> query = weights_.head_layer(head, 0), key = weights_.head_layer(head, 1),
+                          value = weights_.head_layer(head, 2);
+    const LayerRows<T> x{args_.x.data + batch * args_.x.stride(0) + first * args_.x.stride(1), rows, args_.x.stride(1),
+                         args_.x.stride(2), own.packed_rows};
+    const LayerOutput<T> outputs[] = {
+        {query, queries, stride, 1}, {key, own.keys, head_dim, 1}, {value, values, stride, 1}};
+    apply_layers(x, outputs);
+    const View<const T, 2> keys{own.keys, {rows, head_dim}, {head_dim, 1}};
+    for (std::int64_t i = 0; i < rows; i += kPanelKeys<T>) pack_key_panel(keys, i, to.packed.panel(first + i));
+    measure_step(to.packed, step, num_tokens);
+  }
+
+  /// Attention of query blocks [begin, end), counted from the last one: late queries see the most keys.
+  void attend_blocks(std::int64_t batch_head, std::int64_t begin, std::int64_t end, const ProjectedHead<T>& from,
+                     const ModuleWorker<T>& own) const {
+    const std::int64_t batch = batch_head / args_.num_heads, head = batch_head % args_.num_heads;
+    const std::int64_t num_tokens = args_.x.size(1), head_dim = weights_.head_dim(), stride = from.packed.value_stride;
+    AttentionArgs<T> attention;
+    attention.causal = args_.causal;
+    const HeadMask<T> mask{&attention, num_tokens, batch, head};
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t query = (plan_.blocks - 1 - block) * kBlockQueries;
+      const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, num_tokens - query);
+      const T* queries = from.queries + query * stride;
+      for (std::int64_t i = 0; i < rows; ++i) own.block.query_norms[i] = row_norm(queries + i * stride, stride);
+      const BlockOutput<T> to{context_ + (batch * num_tokens + query) * weights_.d_out + head * head_dim,
+                              weights_.d_out,
+                              1,
+                              head_dim,
+                              nullptr,
+                              0};
+      attend_block<T>(mask, from.packed, query, rows, queries, stride, own.block, to);
+    }
+  }
+
+  void project_output(std::int64_t batch, std::int64_t row_block) const {
+    const std::int64_t num_tokens = args_.x.size(1), d_out = weights_.d_out, block_rows = rows_per_block<T>(d_out);
+    const std::int64_t first = row_block * block_rows;
+    const PackedLinear<T> layer = weights_.out_layer();
+    const LayerRows<T> x{context_ + (batch * num_tokens + first) * d_out, std::min(block_rows, num_tokens - first),
+                         d_out, 1, nullptr};
+    const LayerOutput<T> outputs[] = {{layer,
+                                       args_.out.data + batch * args_.out.stride(0) + first * args_.out.stride(1),
+                                       args_.out.stride(1), args_.out.stride(2)}};
+    apply_layers(x, outputs);
+  }
+
+  const ModuleArgs<T>& args_;
+  const PackedModuleWeights<T> weights_;
+  const ModulePlan plan_;
+  T* context_;
+  std::byte* workers_;
+  std::byte* shared_;
+};
 
 template <class T>
 void module(Executor& executor, const ModuleArgs<T>& args, std::byte* scratch) {
-  const std::int64_t batches = args.x.size(0), num_tokens = args.x.size(1), d_out = args.out.size(2);
-  const PackedModuleWeights<T> weights{args.packed, args.x.size(2), d_out, args.num_heads};
-  T* context = take_scratch<T>(scratch, args.out.num_elements());
-  const std::size_t worker_bytes = ModuleWorker<T>::bytes(args);
-  executor.run(batches * args.num_heads, [&](std::int64_t item, int index) HWY_ATTR {
-    std::byte* memory = scratch + static_cast<std::size_t>(index) * worker_bytes;
-    const ModuleWorker<T> worker = ModuleWorker<T>::take(memory, args);
-    attend_head(args, weights, item / args.num_heads, item % args.num_heads, context, worker);
-  });
-
-  const PackedLinear<T> out_layer = weights.out_layer();
-  const std::int64_t block_rows = rows_per_block<T>(d_out), blocks = ceil_div(num_tokens, block_rows);
-  executor.run(batches * blocks, [&](std::int64_t item, int) HWY_ATTR {
-    const std::int64_t batch = item / blocks, first = item % blocks * block_rows;
-    const LayerRows<T> x{context + (batch * num_tokens + first) * d_out, std::min(block_rows, num_tokens - first),
-                         d_out, 1, nullptr};
-    const LayerOutput<T> outputs[] = {{out_layer,
-                                       args.out.data + batch * args.out.stride(0) + first * args.out.stride(1),
-                                       args.out.stride(1), args.out.stride(2)}};
-    apply_layers(x, outputs);
-  });
+  ModuleCall<T>(args, executor.num_threads(), scratch).run(executor);
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE
