@@ -175,6 +175,20 @@ TEST(Einsum, EquationsOfAttention) {
   check({"bhnm,bhmd->bnhd", "bhnm", "bhmd", "bnhd", {2, 3, 5, 5}, {2, 3, 5, 4}});
 }
 
+// Mutant: shared indices always kept apart, which needs more axes than a tensor has.
+TEST(Einsum, AsManySharedIndicesAsATensorHasAxes) {
+  test::Random random(4);
+  const Context context = test::poisoned_context();
+  const Dims sizes{2, 1, 3, 2, 1, 2, 2, 3};
+  const auto a = test::random_tensor<double>(context, sizes, random);
+  const auto b = test::random_tensor<double>(context, sizes, random);
+  const auto product = einsum("abcdefgh,abcdefgh->abcdefgh", a, b);
+  const auto as = test::to_doubles(a), bs = test::to_doubles(b);
+  std::vector<double> expected;
+  for (std::size_t i = 0; i < as.size(); ++i) expected.push_back(as[i] * bs[i]);
+  EXPECT_TRUE(test::close(expected, product, {1e-15, 0}));
+}
+
 TEST(Einsum, EmptyAxes) {
   const Context context = test::poisoned_context();
   const auto none = Tensor<double>::full(context, {3, 0}, 1), any = Tensor<double>::full(context, {0, 2}, 1);

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -128,6 +134,30 @@ TEST(Executor, CallersOwn) {
   context.executor().run(3, [](std::int64_t, int) {});
   EXPECT_EQ(mine->runs, 1);
 }
+
+// A sanitizer's own memory does not fit the limit.
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Mutant: threads that did start are left joinable when the next one does not, which ends the process.
+TEST(Executor, ThreadsTheSystemHasNot) {
+  const int child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = std::size_t{1} << 30;  // stacks of 8 MiB: some fit, 10,000 do not
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      make_thread_pool(10000);
+    } catch (const Error& error) {
+      _exit(std::string(error.what()).find("expected 10000 from the system") == std::string::npos ? 2 : 0);
+    }
+    _exit(3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+#endif
 
 }  // namespace
 }  // namespace ennead

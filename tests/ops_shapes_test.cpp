@@ -112,5 +112,13 @@ TEST(Shapes, Cat) {
   EXPECT_TRUE(refuses([&] { cat<double>(std::vector<Tensor<double>>{x}, 3); }, {"3"}));
 }
 
+// Mutant: sizes multiplied without a look at overflow, where 2^64 elements pass for none.
+TEST(View, RefusesSizesThatOverflow) {
+  const Context context = test::poisoned_context();
+  const auto none = Tensor<float>::full(context, {0}, 1);
+  EXPECT_THROW(view(none, {std::int64_t{1} << 32, std::int64_t{1} << 32}), Error);
+  EXPECT_THROW(view(none, {-1, std::int64_t{1} << 32, std::int64_t{1} << 32}), Error);
+}
+
 }  // namespace
 }  // namespace ennead

@@ -216,5 +216,20 @@ TEST_F(TapeOf, TapeMayGoFirst) {
   EXPECT_EQ(context_.arena().bytes_in_use(), before);
 }
 
+// Mutant: storages let go of only after a replay that went well.
+TEST_F(TapeOf, AReplayThatFailsLetsGo) {
+  const Context context(Context::Options{.threads = 1, .arena = {.limit_bytes = 1 << 12}});
+  auto x = Tensor<double>::full(context, {8, 8}, 1);
+  Tape tape;
+  context.set_tape(&tape);
+  tape.watch(x);
+  const auto y = matmul(x, x);
+  const auto dy = Tensor<double>::full(context, {8, 8}, 1);
+  const auto rest = Tensor<double>::full(context, {320}, 1);  // leaves no room for the gradient
+  EXPECT_THROW(tape.backward(y, dy), Error);
+  context.set_tape(nullptr);
+  EXPECT_EQ(x.storage()->saved_by_tape, 0);
+}
+
 }  // namespace
 }  // namespace ennead

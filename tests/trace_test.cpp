@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string_view>
+#include <vector>
 
 #include "ennead/ops.h"
 #include "support/contexts.h"
@@ -35,6 +36,21 @@ TEST(Trace, MatmulByHand) {
   EXPECT_EQ(event.bytes_written, 4 * 2 * 3 * 7);
   EXPECT_GE(event.bytes_allocated, event.bytes_written);
   EXPECT_GE(event.nanoseconds, 0);
+}
+
+// Mutant: rows made contiguous inside the operation's own event, which then gives way to the copy's.
+TEST(Trace, CopiesOfOddStridesDoNotHideTheOperation) {
+  const Context context = test::poisoned_context();
+  const auto x = permute(Tensor<float>::full(context, {2, 3, 4}, 1), {1, 0, 2});
+  const Linear<float> linear(Tensor<float>::full(context, {5, 4}, 1));
+  Trace trace;
+  context.set_trace(&trace);
+  linear(x);
+  softmax(x);
+  context.set_trace(nullptr);
+  std::vector<std::string_view> names;
+  for (const TraceEvent& event : trace.events) names.emplace_back(event.op);
+  EXPECT_EQ(names, (std::vector<std::string_view>{"contiguous", "linear", "contiguous", "softmax"}));
 }
 
 TEST(Trace, BroadcastIsReadOnce) {

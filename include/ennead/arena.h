@@ -46,6 +46,9 @@ class Arena {
   bool dry_run() const { return options_.dry_run; }
 
  private:
+  /// An unused block that serves `bytes`, or the end.
+  std::multimap<std::size_t, std::byte*>::const_iterator find_fit(std::size_t bytes) const;
+
   Options options_;
   std::multimap<std::size_t, std::byte*> unused_;  // by size
   std::map<std::byte*, std::size_t> oversize_;     // blocks in use that are larger than asked for

@@ -23,7 +23,8 @@ struct TapeVariable {
 ///     Tape tape;
 ///     context.set_tape(&tape);
 ///     tape.watch(x);
-///     auto y = variant->forward(x);
+///     auto variant = make_variant<float>(info, config, weights);  // weights watched before
+///     auto y = (*variant)(x);
 ///     tape.backward(y, dy);
 ///     auto dx = tape.gradient(x);
 class Tape {

@@ -30,6 +30,14 @@ Arena::Arena(Options options) : options_(options) {}
 
 Arena::~Arena() { trim(); }
 
+std::multimap<std::size_t, std::byte*>::const_iterator Arena::find_fit(std::size_t bytes) const {
+  if (bytes > kLargest) return unused_.end();
+  // A block up to a quarter larger is good enough: better than fresh pages.
+  const std::size_t size = rounded(bytes);
+  const auto fit = unused_.lower_bound(size);
+  return fit != unused_.end() && fit->first <= size + size / 4 ? fit : unused_.end();
+}
+
 Refusal Arena::check(std::size_t bytes) const {
   const std::size_t limit = options_.limit_bytes;
   if (limit != 0) {
@@ -37,11 +45,11 @@ Refusal Arena::check(std::size_t bytes) const {
     return sentence("memory: expected at most ", limit, " bytes in use (the arena's limit), got a request for ", bytes,
                     " bytes on top of ", in_use_);
   }
-  if (options_.dry_run || bytes < kHugePage) return {};
+  // Asking the system costs more than a small block, and a block at hand needs no asking.
+  if (options_.dry_run || bytes < kHugePage || find_fit(bytes) != unused_.end()) return {};
   // What lies unused in the arena can be given back first, so it counts as free.
   const std::size_t available = base::available_memory_bytes() + (reserved_ - in_use_);
   if (bytes <= available) return {};
-  if (bytes <= kLargest && unused_.lower_bound(rounded(bytes)) != unused_.end()) return {};
   return sentence("memory: expected a request that fits into the ", available, " bytes free on this machine, got ",
                   bytes, " bytes");
 }
@@ -52,9 +60,8 @@ std::byte* Arena::allocate(std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   std::byte* block = nowhere();
   if (!options_.dry_run) {
-    // A block up to a quarter larger is good enough: better than fresh pages.
-    const auto fit = unused_.lower_bound(size);
-    if (fit != unused_.end() && fit->first <= size + size / 4) {
+    const auto fit = find_fit(bytes);
+    if (fit != unused_.end()) {
       block = fit->second;
       // The block keeps its true size under the key it is released with.
       if (fit->first != size) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ennead::base {
@@ -36,6 +37,17 @@ std::optional<double> read_number(const std::string& file_name) {
   return {};
 }
 
+// The number after `name` in a file of "name number" lines; 0 when there is none.
+double read_field(const std::string& file_name, std::string_view name) {
+  std::ifstream file(file_name);
+  std::string key;
+  double value = 0;
+  while (file >> key >> value) {
+    if (key == name) return value;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int cgroup_cpu_quota() {
@@ -55,14 +67,18 @@ int cgroup_cpu_quota() {
 
 std::size_t cgroup_memory_left() {
   double left = std::numeric_limits<double>::infinity();
+  // Files cached in memory count as used but make room when somebody needs it.
+  const auto apply = [&left](const std::string& limit_file, const std::string& used_file, const std::string& stat_file,
+                             const char* cached) {
+    const auto limit = read_number(limit_file);
+    const auto used = read_number(used_file);
+    if (limit && used) left = std::min(left, std::max(0.0, *limit - (*used - read_field(stat_file, cached))));
+  };
   for (const std::string& folder : version2_folders()) {
-    const auto limit = read_number(folder + "/memory.max");
-    const auto used = read_number(folder + "/memory.current");
-    if (limit && used) left = std::min(left, std::max(0.0, *limit - *used));
+    apply(folder + "/memory.max", folder + "/memory.current", folder + "/memory.stat", "inactive_file");
   }
-  const auto limit = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  const auto used = read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes");
-  if (limit && used) left = std::min(left, std::max(0.0, *limit - *used));
+  const std::string version1 = "/sys/fs/cgroup/memory/memory.";
+  apply(version1 + "limit_in_bytes", version1 + "usage_in_bytes", version1 + "stat", "total_inactive_file");
   if (left >= 9e18) return std::numeric_limits<std::size_t>::max();
   return static_cast<std::size_t>(left);
 }

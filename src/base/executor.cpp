@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,18 +28,16 @@ class ThreadPool final : public Executor {
   explicit ThreadPool(int threads) {
     workers_.reserve(static_cast<std::size_t>(threads - 1));
     for (int worker = 1; worker < threads; ++worker) {
-      workers_.emplace_back([this, worker] { serve(worker); });
+      try {
+        workers_.emplace_back([this, worker] { serve(worker); });
+      } catch (const std::system_error&) {
+        stop();
+        raise(sentence("threads: expected ", threads, " from the system, got ", worker));
+      }
     }
   }
 
-  ~ThreadPool() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
-  }
+  ~ThreadPool() override { stop(); }
 
   int num_threads() const noexcept override { return static_cast<int>(workers_.size()) + 1; }
 
@@ -66,6 +65,15 @@ class ThreadPool final : public Executor {
   }
 
  private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
   void work(const Task& task, int worker) {
     for (;;) {
       const std::int64_t index = next_.fetch_add(1, std::memory_order_relaxed);

@@ -83,9 +83,15 @@ void Tape::backward(const Tensor<T>& y, const Tensor<T>& dy) {
   while (!nodes_.empty()) {
     Node node = std::move(nodes_.back());
     nodes_.pop_back();
+    // Let go of, also when the replay throws.
+    struct Released {
+      const Node& node;
+      ~Released() {
+        node.output->tape = nullptr;
+        for (const auto& storage : node.saved) --storage->saved_by_tape;
+      }
+    } released{node};
     node.pull(*this);
-    node.output->tape = nullptr;
-    for (const auto& storage : node.saved) --storage->saved_by_tape;
   }
 }
 

@@ -48,11 +48,11 @@ void drop_broadcast_axes(Operand<T>& operand, const Operand<T>& other, Where whe
 
 // An index of one operand only that is not in the result is summed before the product.
 template <class T>
-void sum_lonely_axes(Operand<T>& operand, const Operand<T>& other, const Labels& result) {
+void sum_lonely_axes(Operand<T>& operand, const Operand<T>& other, const Labels& result, Where where) {
   for (int axis = operand.x.rank() - 1; axis >= 0; --axis) {
     const int label = operand.labels[static_cast<std::size_t>(axis)];
     if (find_label(other.labels, label) >= 0 || find_label(result, label) >= 0) continue;
-    operand.x = ops::sum_axis(operand.x, axis);
+    operand.x = ops::sum_axis(operand.x, axis, where);
     operand.forget(axis);
   }
 }
@@ -79,7 +79,8 @@ Groups sort_labels(const Operand<T>& a, const Operand<T>& b, const Labels& resul
   return groups;
 }
 
-// The operand as [batch..., first group, second group], the two groups flattened to one axis each.
+// The operand as [batch..., first group, second group], the two groups flattened to one axis each. The
+// batch axes stay apart, which needs no copy, unless a tensor cannot have that many.
 template <class T>
 Tensor<T> arrange(const Operand<T>& operand, const Labels& batch, const Labels& first, const Labels& second,
                   Where where) {
@@ -89,6 +90,7 @@ Tensor<T> arrange(const Operand<T>& operand, const Labels& batch, const Labels& 
     order.push_back(find_label(operand.labels, label));
     sizes.push_back(operand.size_of(label));
   }
+  if (sizes.rank() > kMaxRank - 2) sizes = {sizes.product()};
   for (const Labels* group : {&first, &second}) {
     std::int64_t size = 1;
     for (int label : *group) {
@@ -112,8 +114,8 @@ Tensor<T> einsum(std::string_view equation, const Tensor<T>& a, const Tensor<T>&
   take_diagonals(right, equation, where);
   drop_broadcast_axes(left, right, where);
   drop_broadcast_axes(right, left, where);
-  sum_lonely_axes(left, right, parsed.result);
-  sum_lonely_axes(right, left, parsed.result);
+  sum_lonely_axes(left, right, parsed.result, where);
+  sum_lonely_axes(right, left, parsed.result, where);
 
   const Groups groups = sort_labels(left, right, parsed.result, equation);
   const Tensor<T> product = matmul(arrange(left, groups.batch, groups.rows, groups.summed, where),

@@ -41,6 +41,10 @@ Tensor<T> Linear<T>::operator()(const Tensor<T>& x, Where where) const {
     raise(sentence("linear: expected x [..., ", in, "], got ", to_string(x.sizes())));
   }
   const Context& context = x.context();
+  // Copies that odd strides need are operations of their own, before this one.
+  const Tensor<T> x_rows = in == 0 ? detached(x) : ops::as_rows(detached(x), where);
+  const Tensor<T> bias = bias_.empty() ? bias_ : contiguous(detached(bias_), where);
+
   base::Launch launch(context, "linear", where);
   Dims sizes = x.sizes();
   sizes[x.rank() - 1] = out;
@@ -49,8 +53,6 @@ Tensor<T> Linear<T>::operator()(const Tensor<T>& x, Where where) const {
   launch.flops(2.0 * static_cast<double>(y.num_elements()) * static_cast<double>(in));
 
   const std::int64_t rows = out == 0 ? 0 : y.num_elements() / out;
-  const Tensor<T> x_rows = in == 0 ? detached(x) : ops::as_rows(detached(x));
-  const Tensor<T> bias = bias_.empty() ? bias_ : contiguous(detached(bias_));
   kernels::LinearArgs<T> args;
   args.x = {x_rows.data(), {rows, in}, {x_rows.stride(0), x_rows.stride(-1)}};
   args.packed = packed_.data();

@@ -27,7 +27,7 @@ int normal_axis(const char* op, int axis, int rank);
 
 /// x [..., n] as [rows, n], without a copy where the strides allow it.
 template <class T>
-Tensor<T> as_rows(const Tensor<T>& x);
+Tensor<T> as_rows(const Tensor<T>& x, Where where = Where::current());
 
 /// x in other sizes, copied only where the strides do not allow a view.
 template <class T>
@@ -39,7 +39,7 @@ Tensor<T> diagonal(const Tensor<T>& x, int axis, int later, Where where);
 
 /// x summed along `axis`; the axis goes.
 template <class T>
-Tensor<T> sum_axis(const Tensor<T>& x, int axis);
+Tensor<T> sum_axis(const Tensor<T>& x, int axis, Where where = Where::current());
 
 /// The gradient of broadcasting: `x` summed over the axes in which it is larger than `sizes`.
 template <class T>

@@ -46,14 +46,14 @@ std::optional<Dims> strides_for(const Dims& old_sizes, const Dims& old_strides, 
 Dims resolve_sizes(const Dims& wanted, std::int64_t elements) {
   Dims sizes = wanted;
   int open = -1;
-  std::int64_t known = 1;
   for (int axis = 0; axis < sizes.rank(); ++axis) {
     if (sizes[axis] == -1 && open < 0) {
       open = axis;
-    } else {
-      known *= sizes[axis];
+      sizes[axis] = 1;
     }
   }
+  if (check_sizes(sizes, 1)) return wanted;
+  const std::int64_t known = sizes.product();
   if (open >= 0 && known > 0) sizes[open] = elements / known;
   return sizes;
 }
@@ -77,17 +77,16 @@ Tensor<T> ops::reshape(const Tensor<T>& x, const Dims& sizes, Where where) {
 }
 
 template <class T>
-Tensor<T> ops::as_rows(const Tensor<T>& x) {
+Tensor<T> ops::as_rows(const Tensor<T>& x, Where where) {
   const std::int64_t n = x.size(-1);
-  return reshape(x, {n == 0 ? 0 : x.num_elements() / n, n}, Where::current());
+  return reshape(x, {n == 0 ? 0 : x.num_elements() / n, n}, where);
 }
 
 template <class T>
 Tensor<T> view(const Tensor<T>& x, const Dims& sizes, Where) {
   require(ops::check_given("view", x));
   const Dims resolved = resolve_sizes(sizes, x.num_elements());
-  const bool negative = std::any_of(resolved.begin(), resolved.end(), [](std::int64_t size) { return size < 0; });
-  if (negative || resolved.product() != x.num_elements()) {
+  if (check_sizes(resolved, sizeof(T)) || resolved.product() != x.num_elements()) {
     raise(sentence("view: expected sizes with the ", x.num_elements(), " elements of ", to_string(x.sizes()), ", got ",
                    to_string(sizes)));
   }
@@ -219,7 +218,7 @@ Tensor<T> contiguous(const Tensor<T>& x, Where where) {
   template Tensor<T> select(const Tensor<T>&, int, std::int64_t, Where);               \
   template std::vector<Tensor<T>> unbind(const Tensor<T>&, int, Where);                \
   template Tensor<T> contiguous(const Tensor<T>&, Where);                              \
-  template Tensor<T> ops::as_rows(const Tensor<T>&);                                   \
+  template Tensor<T> ops::as_rows(const Tensor<T>&, Where);                            \
   template Tensor<T> ops::reshape(const Tensor<T>&, const Dims&, Where);
 ENNEAD_INSTANTIATE(float)
 ENNEAD_INSTANTIATE(double)

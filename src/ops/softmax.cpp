@@ -37,14 +37,15 @@ Tensor<T> softmax(const Tensor<T>& x, Where where) {
   require(ops::check_given("softmax", x));
   if (x.rank() < 1) raise("softmax: expected at least one axis, got a single number");
   const Context& context = x.context();
+  Tensor<T> plain = x;
+  plain.variable = nullptr;
+  const Tensor<T> rows = ops::as_rows(plain, where);
+
   base::Launch launch(context, "softmax", where);
   Tensor<T> y = Tensor<T>::uninitialized(context, x.sizes());
   launch.reads(x).writes(y);
   // Per element: subtract the maximum, exponential, sum, divide.
   launch.flops(4.0 * static_cast<double>(x.num_elements()));
-  Tensor<T> plain = x;
-  plain.variable = nullptr;
-  const Tensor<T> rows = ops::as_rows(plain);
   launch.run([&] {
     kernels::SoftmaxArgs<T> args;
     args.x = rows.template view<2>();

@@ -6,7 +6,7 @@ namespace ennead {
 // As a product with a row of ones that is one number read with stride 0:
 // the kernels then add in their fixed order and with their speed.
 template <class T>
-Tensor<T> ops::sum_axis(const Tensor<T>& x, int at) {
+Tensor<T> ops::sum_axis(const Tensor<T>& x, int at, Where where) {
   const Tensor<T> one = Tensor<T>::full(x.context(), {1}, T{1});
   const Tensor<T> ones(one.storage(), one.data(), {1, x.size(at)}, {0, 0});
   Dims order;
@@ -16,12 +16,12 @@ Tensor<T> ops::sum_axis(const Tensor<T>& x, int at) {
     order.push_back(axis);
     rest.push_back(x.size(axis));
   }
-  if (order.rank() == 0) return view(matmul(ones, view(x, {x.size(0), 1})), {});
+  if (order.rank() == 0) return view(matmul(ones, view(x, {x.size(0), 1}), where), {});
   // [..., at, last]: the last of the other axes becomes the columns of the product.
   const std::int64_t last = order[order.rank() - 1];
   order[order.rank() - 1] = at;
   order.push_back(last);
-  return view(matmul(ones, permute(x, order)), rest);
+  return view(matmul(ones, permute(x, order), where), rest);
 }
 
 template <class T>
@@ -37,8 +37,8 @@ Tensor<T> ops::sum_to(const Tensor<T>& x, const Dims& sizes) {
   return sum;
 }
 
-template Tensor<float> ops::sum_axis(const Tensor<float>&, int);
-template Tensor<double> ops::sum_axis(const Tensor<double>&, int);
+template Tensor<float> ops::sum_axis(const Tensor<float>&, int, Where);
+template Tensor<double> ops::sum_axis(const Tensor<double>&, int, Where);
 template Tensor<float> ops::sum_to(const Tensor<float>&, const Dims&);
 template Tensor<double> ops::sum_to(const Tensor<double>&, const Dims&);
 
