@@ -42,8 +42,7 @@ class Readme(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    for needed in (MAKER, RESULT):
-        if not os.path.exists(needed):
-            print(f"{needed} is not there: nothing to test")
-            sys.exit(77)
+    if not os.path.exists(MAKER):
+        print(f"{MAKER} is not there: nothing to test")
+        sys.exit(77)
     unittest.main(verbosity=2)

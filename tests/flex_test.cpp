@@ -244,6 +244,14 @@ TYPED_TEST(Flex, Trace) {
 
 // -- block masks alone ------------------------------------------------------------------------
 
+// Mutants: memory taken before anybody asked whether it is there; blocks counted past 64 bits.
+TEST(BlockMask, RefusesWhatDoesNotFit) {
+  const Context context = test::poisoned_context();
+  EXPECT_TRUE(test::refuses([&] { create_block_mask(context, CausalMask{}, 1, 1, 1 << 26, 1 << 26, 1); },
+                            {"create_block_mask: expected a mask that fits into the "}));
+  EXPECT_TRUE(test::refuses([&] { create_block_mask(context, CausalMask{}, 9, 9, 1 << 30, 1 << 30, 1); }, {"expected"}));
+}
+
 TEST(BlockMask, KindsAndCounts) {
   const Context context = test::poisoned_context({.threads = 3});
   const auto mask = create_block_mask(context, CausalMask{}, 1, 1, 300, 300);

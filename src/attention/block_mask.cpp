@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
 
+#include "base/system_memory.h"
 #include "ennead/flex.h"
 
 namespace ennead {
@@ -33,7 +36,8 @@ class Builder {
     words_ = static_cast<std::size_t>(mask.words_per_row());
   }
 
-  std::int64_t num_blocks() const { return mask_.batch * mask_.heads * query_blocks_ * key_blocks_; }
+  std::int64_t blocks_per_plane() const { return query_blocks_ * key_blocks_; }
+  std::int64_t num_blocks() const { return mask_.batch * mask_.heads * blocks_per_plane(); }
 
   /// @param words memory for one row of bits
   void find_kind(std::int64_t block, std::uint64_t* words) {
@@ -107,6 +111,15 @@ BlockMask BlockMask::build(const Context& context, Data sizes, RowFunction row) 
   require(check_block_mask(sizes));
   const auto mask = std::make_shared<Data>(std::move(sizes));
   Builder builder(*mask, row);
+  // The bits of partial blocks come on top; how many there are is not known yet.
+  constexpr std::size_t kBytesPerBlock = sizeof(std::uint8_t) + sizeof(std::int64_t);
+  require(check_sizes({mask->batch, mask->heads, builder.blocks_per_plane()}, kBytesPerBlock));
+  const std::size_t bytes = static_cast<std::size_t>(builder.num_blocks()) * kBytesPerBlock;
+  if (const std::size_t available = base::available_memory_bytes(); bytes > available) {
+    raise(sentence("create_block_mask: expected a mask that fits into the ", available,
+                   " bytes free on this machine, got ", builder.num_blocks(), " blocks of ", mask->block_size,
+                   " that need ", bytes, " bytes"));
+  }
   const auto blocks = static_cast<std::size_t>(builder.num_blocks());
   mask->kinds.resize(blocks);
   mask->bit_offsets.resize(blocks);
