@@ -48,8 +48,27 @@ TEST(CliStatistics, IntervalOfTheMedianFollowsTheBinomialLaw) {
   EXPECT_EQ(three.low, 1);
   EXPECT_EQ(three.high, 3);
   EXPECT_NEAR(three.coverage, 0.75, 1e-12);
-  EXPECT_EQ(median_interval({5}).coverage, 0);
   EXPECT_GT(median_interval(counting(3001)).low, 1400);  // no underflow of 2^-n
+}
+
+// Kills [5, 5] for the single value 5, and a spread of 0: both look like certainty.
+TEST(CliStatistics, OneValueHasNeitherAnIntervalNorASpread) {
+  const Interval one = median_interval({5});
+  EXPECT_TRUE(std::isnan(one.low) && std::isnan(one.high));
+  EXPECT_EQ(one.coverage, 0);
+  EXPECT_TRUE(std::isnan(spread({5})));
+  EXPECT_EQ(median_interval({5, 7}).high, 7);
+  EXPECT_DOUBLE_EQ(median_interval({5, 7}).coverage, 0.5);
+}
+
+// Kills a number of rounds that is said to be enough and is not: five hold 93.75 of 100.
+TEST(CliStatistics, SixValuesAreNeeded) {
+  EXPECT_EQ(values_needed(), 6u);
+  EXPECT_EQ(values_needed(0.5), 2u);
+  for (int n = 2; n < 20; ++n) {
+    EXPECT_EQ(median_interval(counting(n)).coverage >= kConfidence, static_cast<std::size_t>(n) >= values_needed())
+        << n;
+  }
 }
 
 /// A machine whose time is what the work says, and that slows down as it runs.
@@ -214,6 +233,34 @@ TEST(CliResult, SurvivesTheFile) {
   EXPECT_EQ(text.find("nan"), std::string::npos);
 }
 
+/// The example with as many rounds as given.
+Result with_rounds(std::size_t rounds) {
+  Result result = example();
+  result.results[0].samples_ns.assign(rounds, 10);
+  result.ratio_coverage = median_interval(counting(static_cast<int>(rounds))).coverage;
+  result.peak_flops = {2e9};
+  return result;
+}
+
+// Kills a file that looks as sure after one round, or after three, as after six; and a bar that was
+// never timed (as PyTorch's last in a backward pass) taken for rounds that are missing.
+TEST(CliResult, TellsWhetherTheRoundsWereEnough) {
+  const auto says = [](const Result& result, const std::string& what) {
+    return to_json(result).find(what) != std::string::npos;
+  };
+  EXPECT_TRUE(says(with_rounds(1), "\"ratio_coverage\": null"));
+  EXPECT_TRUE(says(with_rounds(1), "\"enough_rounds\": false"));
+  EXPECT_TRUE(says(with_rounds(3), "\"ratio_coverage\": 0.75"));
+  EXPECT_TRUE(says(with_rounds(3), "\"enough_rounds\": false"));
+  EXPECT_TRUE(says(with_rounds(3), "\"ratio_confidence\": 0.95"));
+  Result six = with_rounds(6);
+  six.results.emplace_back();
+  EXPECT_TRUE(says(six, "\"enough_rounds\": true"));
+  EXPECT_TRUE(says(six, "\"rounds\": 6"));
+  six.results.back().samples_ns = {1, 2, 3};
+  EXPECT_EQ(six.rounds(), 3u);
+}
+
 TEST(CliResult, RefusesWhatIsNoResult) {
   EXPECT_THROW(result_from_json(""), Error);
   EXPECT_THROW(result_from_json("{}"), Error);
@@ -223,6 +270,7 @@ TEST(CliResult, RefusesWhatIsNoResult) {
 TEST(CliNoise, SaysWhatWasSeen) {
   Result result = example();
   result.results[0].samples_ns.assign(20, 10);
+  result.ratio_coverage = 0.96;
   EXPECT_TRUE(noise_warnings(result).size() == 1u);  // the two readings of the peak differ by half
   result.peak_flops = {2e9, 2e9};
   EXPECT_TRUE(noise_warnings(result).empty());
@@ -233,6 +281,18 @@ TEST(CliNoise, SaysWhatWasSeen) {
   EXPECT_EQ(noise_warnings(result).size(), 3u);
   result.machine.threads = 8;
   EXPECT_NE(noise_warnings(result).back().find("oversubscribed: 8 threads share the 2 CPUs"), std::string::npos);
+}
+
+// Kills silence about a single round, and a coverage in the words that is not that of the rounds.
+TEST(CliNoise, SaysWhenTheRoundsAreTooFew) {
+  EXPECT_TRUE(noise_warnings(with_rounds(0)).empty());
+  ASSERT_EQ(noise_warnings(with_rounds(1)).size(), 1u);
+  EXPECT_NE(noise_warnings(with_rounds(1))[0].find("only 1 round was completed: that gives no interval"),
+            std::string::npos);
+  ASSERT_EQ(noise_warnings(with_rounds(3)).size(), 1u);
+  EXPECT_NE(noise_warnings(with_rounds(3))[0].find("hold the true ratio in 75% of cases, not in 95%; 6 are enough"),
+            std::string::npos);
+  EXPECT_TRUE(noise_warnings(with_rounds(6)).empty());
 }
 
 TEST(CliMachine, ThePeakIsAPositiveRate) {

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "embedded.h"
 #include "ennead/error.h"
 #include "line_diff.h"
 #include "measure/result.h"
+#include "measure/statistics.h"
 #include "render/bars.h"
 #include "render/markdown.h"
 #include "render/numbers.h"
@@ -108,6 +110,73 @@ TEST(CliStanding, OverlappingIntervalsAreJointWinners) {
   result.results[1].ratio_interval = {0.2795, 0.282};
   EXPECT_EQ(winners(result), (std::vector<std::size_t>{3}));
   EXPECT_EQ(winner_line(result), "fastest: 10 fused_module, 3.60 times as fast as 1");
+}
+
+/// The race after as many rounds as given, the last of which may have been cut short.
+measure::Result race_of(std::size_t rounds, bool cut_short = false) {
+  measure::Result result = race();
+  std::vector<double> values(rounds);
+  const measure::Interval interval = measure::median_interval(values);
+  result.ratio_coverage = interval.coverage;
+  for (measure::Bar& bar : result.results) {
+    bar.samples_ns.resize(rounds);
+    if (rounds < 2) {
+      bar.spread = measure::spread(values);
+      bar.ratio_interval = {interval.low, interval.high};
+    }
+  }
+  if (cut_short) result.results.front().samples_ns.push_back(1);
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+/// On one line, so that it does not matter where lines are broken.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// Kills a winner after one round, in words, bold, colour or by the picture's colour, and an interval
+// of no width. A result file of an earlier version holds such an interval: it is not believed.
+TEST(CliStanding, OneRoundNamesNoWinnerAndShowsNoInterval) {
+  measure::Result of_old_file = race_of(1);
+  for (measure::Bar& bar : of_old_file.results) bar.ratio_interval = {bar.ratio_to_1, bar.ratio_to_1};
+  for (const measure::Result& result : {race_of(1), race_of(1, true), of_old_file}) {
+    EXPECT_TRUE(winners(result).empty());
+    EXPECT_EQ(winner_line(result), "no winner: one round cannot tell which is the fastest");
+    EXPECT_EQ(ratio_text(result.results.back(), result), "0.278");
+    const std::string text = one_line(terminal_race(result, terminal(100, true, true)));
+    for (const char* never : {"fastest:", "joint winners", "of 100 cases", "[0.", "nan", "\x1b[32m"}) {
+      EXPECT_FALSE(contains(text, never)) << never << "\n" << text;
+    }
+    EXPECT_TRUE(contains(text, "times of a single round, which has neither a spread nor an interval"));
+    const std::string svg = svg_race(result, published());
+    for (const char* never : {"class=\"best\"", "best-text\"", "nan", "0.276 to", "0.278 to"}) {
+      EXPECT_FALSE(contains(svg, never)) << never << "\n" << svg;
+    }
+    EXPECT_TRUE(contains(svg, "1 interleaved round;"));
+    const std::string markdown = markdown_race(result, published());
+    EXPECT_FALSE(contains(markdown, "**") || contains(markdown, "[0.")) << markdown;
+    EXPECT_TRUE(contains(markdown, "No winner: one round cannot tell"));
+  }
+  measure::Result nothing = race_of(0);
+  for (measure::Bar& bar : nothing.results) bar.median_ns = bar.ratio_to_1 = measure::kUnknown;
+  EXPECT_EQ(winner_line(nothing), "nothing was measured");
+  EXPECT_FALSE(contains(svg_race(nothing, published()), "nan"));
+}
+
+// Kills a winner of three rounds in the words of one of six.
+TEST(CliStanding, FewRoundsAreSaidToBeFew) {
+  measure::Result result = race_of(3);
+  result.results[1].ratio_interval = {0.2795, 0.282};
+  EXPECT_EQ(winner_line(result),
+            "fastest: 10 fused_module, 3.60 times as fast as 1; 3 rounds are too few to be sure, it takes 6");
+  EXPECT_TRUE(contains(winner_line(race_of(5)), "overlap); 5 rounds are too few to be sure"));
+  EXPECT_TRUE(contains(one_line(terminal_race(race_of(5), terminal(100, false, true))),
+                       "in 93 of 100 cases (not in 95: that takes 6 rounds)"));
+  EXPECT_FALSE(contains(winner_line(race_of(6)), "too few"));
+  EXPECT_TRUE(contains(one_line(terminal_race(race_of(6), terminal(100, false, true))), "in 96 of 100 cases; of peak"));
 }
 
 TEST(CliStanding, ShapeCard) {

@@ -217,6 +217,22 @@ class Bench(unittest.TestCase):
             self.assertTrue(low <= bar["ratio_to_1"] <= high)
         self.assertEqual(data["results"][0]["ratio_to_1"], 1)
 
+    def test_one_round_names_no_winner(self):
+        # Mutant: an interval of no width, "fastest", or silence, when only one round fits in the time.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "result.json")
+            result = run("bench", "1", "2", *SMALL, "--quick", "--seconds", "0.000001", "--json", path, COLUMNS="400")
+            with open(path, encoding="utf-8") as file:
+                data = json.load(file)
+        for words in ("no winner: one round", "single round", "note: only 1 round was completed"):
+            self.assertIn(words, result.stdout)
+        for words in ("fastest:", "joint winners", "[0.", "[1.", "of 100 cases", "nan"):
+            self.assertNotIn(words, result.stdout)
+        self.assertEqual((data["rounds"], data["ratio_coverage"], data["enough_rounds"]), (1, None, False))
+        for bar in data["results"]:
+            self.assertEqual((bar["ratio_interval"], bar["spread"]), ([None, None], None))
+            self.assertGreater(bar["ratio_to_1"], 0)
+
     def test_json_alone_on_standard_output(self):
         result = run("bench", "1", "2", *SMALL, "--seconds", "0.2", "--json", "-")
         self.assertEqual(json.loads(result.stdout)["schema_version"], 1)

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 SCHEMA_VERSION = 1
+CONFIDENCE = 0.95
 
 
 def useful_flops(shape: dict[str, Any], backward: bool) -> float:
@@ -31,9 +32,9 @@ def quantile(values: list[float], p: float) -> float:
     return ordered[below] + (at - below) * (ordered[above] - ordered[below])
 
 
-def median_interval(values: list[float], confidence: float = 0.95) -> tuple[float, float, float]:
+def median_interval(values: list[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
     """The narrowest pair of order statistics that holds the median with that probability, and the
-    probability it has; the extremes when the values are too few."""
+    probability it has; the extremes when the values are too few. It takes two values at least."""
     ordered, n = sorted(values), len(values)
     k, tail = 1, 0.5**n
     while 2 * (k + 1) <= n + 1:
@@ -41,7 +42,7 @@ def median_interval(values: list[float], confidence: float = 0.95) -> tuple[floa
         if 1 - 2 * wider < confidence:
             break
         k, tail = k + 1, wider
-    return ordered[k - 1], ordered[n - k], 0.0 if n == 1 else 1 - 2 * tail
+    return ordered[k - 1], ordered[n - k], 1 - 2 * tail
 
 
 def cpu_name() -> str:
@@ -78,15 +79,22 @@ def finish(result: dict[str, Any]) -> dict[str, Any]:
         if samples:
             middle = median(samples)
             derived["median_ns"] = middle
-            derived["spread"] = (quantile(samples, 0.75) - quantile(samples, 0.25)) / 2 / middle
+            if len(samples) > 1:
+                derived["spread"] = (quantile(samples, 0.75) - quantile(samples, 0.25)) / 2 / middle
             derived["share_of_peak"] = None if peak is None else flops / (middle * 1e-9) / peak
         if samples and len(samples) == len(base):
             ratios = [time / of_base for time, of_base in zip(samples, base, strict=True)]
-            low, high, coverage = median_interval(ratios)
-            derived |= {"ratio_to_1": median(ratios), "ratio_interval": [low, high]}
-            coverages.append(coverage)
+            derived["ratio_to_1"] = median(ratios)
+            if len(ratios) > 1:
+                low, high, coverage = median_interval(ratios)
+                derived["ratio_interval"] = [low, high]
+                coverages.append(coverage)
         bar |= derived | {"useful_flops": flops}
-    result["ratio_coverage"] = min(coverages, default=None)
+    coverage = min(coverages, default=None)
+    result["rounds"] = min((len(bar["samples_ns"]) for bar in result["results"] if bar["samples_ns"]), default=0)
+    result["ratio_coverage"] = coverage
+    result["ratio_confidence"] = CONFIDENCE
+    result["enough_rounds"] = coverage is not None and coverage >= CONFIDENCE
     return result
 
 

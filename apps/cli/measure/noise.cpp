@@ -34,10 +34,8 @@ std::vector<std::string> noise_warnings(const Result& result) {
 
   std::string unsteady;
   double worst_spread = 0;
-  std::size_t rounds = 0;
   bool starved = false, impossible = false;
   for (const Bar& bar : result.results) {
-    rounds = std::max(rounds, bar.samples_ns.size());
     if (bar.spread > kSpread) unsteady += (unsteady.empty() ? "" : ", ") + bar.slug;
     if (bar.spread > worst_spread) worst_spread = bar.spread;
     starved = starved || bar.cpu_share < kCpuShare;
@@ -52,10 +50,15 @@ std::vector<std::string> noise_warnings(const Result& result) {
     warn("the times of ", unsteady, " are spread by up to ", percent(worst_spread),
          "; close other programs, or take more rounds with --seconds");
   }
-  if (rounds > 0 && rounds < 6) {
-    warn("only ", rounds,
-         " rounds fitted in the time: the intervals span all of them and hold the true ratio less "
-         "often than 95 of 100 times; --seconds gives more");
+  if (const std::size_t rounds = result.rounds(); rounds > 0 && !result.enough_rounds()) {
+    const std::string few = sentence("only ", rounds, rounds == 1 ? " round was" : " rounds were", " completed: ");
+    const std::string more = sentence("; ", values_needed(), " are enough, and --seconds gives more");
+    if (result.has_intervals()) {
+      warn(few, "the intervals span all of them and hold the true ratio in ", percent(result.ratio_coverage),
+           " of cases, not in ", percent(kConfidence), more);
+    } else {
+      warn(few, "that gives no interval, so it does not show which variant is the fastest", more);
+    }
   }
   if (result.machine.threads == 1 && starved) {
     warn("part of the time went to other programs (a CPU share under ", percent(kCpuShare),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -72,6 +73,12 @@ struct Result {
 
   /// The best of the readings; 0 when there are none.
   double best_peak() const;
+  /// Rounds that every bar that was measured at all took part in.
+  std::size_t rounds() const;
+  /// Whether there is an interval for the ratios: it takes two rounds.
+  bool has_intervals() const { return rounds() >= 2; }
+  /// Whether the intervals hold the truth as often as they are meant to (kConfidence).
+  bool enough_rounds() const;
 };
 
 std::string to_json(const Result& result);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "measure/result.h"
+#include "measure/statistics.h"
 
 namespace ennead::measure {
 namespace {
@@ -120,6 +121,17 @@ double Result::best_peak() const {
   return peak_flops.empty() ? 0 : *std::max_element(peak_flops.begin(), peak_flops.end());
 }
 
+std::size_t Result::rounds() const {
+  std::size_t rounds = 0;
+  for (const Bar& bar : results) {
+    if (bar.samples_ns.empty()) continue;
+    rounds = rounds == 0 ? bar.samples_ns.size() : std::min(rounds, bar.samples_ns.size());
+  }
+  return rounds;
+}
+
+bool Result::enough_rounds() const { return has_intervals() && ratio_coverage >= kConfidence; }
+
 std::string to_json(const Result& result) {
   Json json{
       {"schema_version", kSchemaVersion},
@@ -139,7 +151,10 @@ std::string to_json(const Result& result) {
       {"build", {{"commit", result.build.commit}, {"compiler", result.build.compiler}, {"flags", result.build.flags}}},
       {"peak_flops", result.peak_flops},
       {"base", result.base},
-      {"ratio_coverage", number(result.ratio_coverage)},
+      {"rounds", result.rounds()},
+      {"ratio_coverage", result.has_intervals() ? number(result.ratio_coverage) : Json(nullptr)},
+      {"ratio_confidence", kConfidence},
+      {"enough_rounds", result.enough_rounds()},
       {"largest_difference", number(result.largest_difference)},
       {"interrupted", result.interrupted},
       {"warnings", result.warnings},

@@ -32,11 +32,12 @@ double quantile(std::vector<double> values, double p) {
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 double spread(const std::vector<double>& values) {
+  if (values.size() < 2) return kNaN;
   return (quantile(values, 0.75) - quantile(values, 0.25)) / 2 / median(values);
 }
 
 Interval median_interval(std::vector<double> values, double confidence) {
-  if (values.empty()) return {kNaN, kNaN, 0};
+  if (values.size() < 2) return {kNaN, kNaN, 0};
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   // The k-th smallest is above the median when fewer than k values fall below it.
@@ -48,7 +49,13 @@ Interval median_interval(std::vector<double> values, double confidence) {
     tail = wider;
     ++k;
   }
-  return {values[k - 1], values[n - k], n == 1 ? 0 : 1 - 2 * tail};
+  return {values[k - 1], values[n - k], 1 - 2 * tail};
+}
+
+std::size_t values_needed(double confidence) {
+  std::size_t n = 2;
+  while (1 - 2 * coin_probability(n, 0) < confidence) ++n;
+  return n;
 }
 
 }  // namespace ennead::measure

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "measure/statistics.h"
 #include "render/numbers.h"
 #include "render/standing.h"
 #include "render/table.h"
@@ -39,8 +40,9 @@ std::string bars(const Result& result, const Terminal& terminal) {
     const Style name_style = winner ? Style::bold : Style::plain;
     const bool measured = std::isfinite(bar.median_ns);
     const double share = longest > 0 && measured ? bar.median_ns / longest : 0;
-    const std::string spread =
-        measured ? fmt::format("{}{:.1f}%", symbols(terminal).plus_minus, bar.spread * 100) : std::string("-");
+    const std::string spread = std::isfinite(bar.spread)
+                                   ? fmt::format("{}{:.1f}%", symbols(terminal).plus_minus, bar.spread * 100)
+                                   : std::string("-");
     text += pad_left(std::to_string(bar.number), kNumber) + " " +
             styled(pad_right(bar.slug, name_width), name_style, terminal) + "  " +
             styled(pad_right(bar_text(share, bar_width, terminal), bar_width), winner ? Style::bar_best : Style::bar,
@@ -64,17 +66,30 @@ std::string costs(const Result& result, const Terminal& terminal) {
   return table.terminal(terminal);
 }
 
-std::string legend(const Result& result, const Terminal& terminal) {
-  std::size_t rounds = 0;
-  for (const Bar& bar : result.results) rounds = std::max(rounds, bar.samples_ns.size());
-  const std::string text = fmt::format(
+/// Rounded down, so that no more is claimed than there is: 94.9 is not 95.
+std::string percent_floor(double share) {
+  return std::isfinite(share) ? fmt::format("{:.0f}", std::floor(share * 100 + 1e-9)) : "0";
+}
+
+std::string ratio_legend(const Result& result) {
+  if (!result.has_intervals()) {
+    return fmt::format("times of a single round, which has neither a spread nor an interval; time / {}'s: their ratio",
+                       result.base);
+  }
+  const std::string unsure =
+      fmt::format(" (not in {}: that takes {} rounds)", percent_floor(measure::kConfidence), measure::values_needed());
+  return fmt::format(
       "median and spread (half the distance of the quartiles) of {} rounds; time / {}'s: median of the ratios within a "
-      "round, with the interval that holds the true one in {} of 100 cases; of peak: useful FLOPs / time / {} "
-      "(best of {} readings); computed: FLOPs done / FLOPs needed; memory: beyond weights and x; plan: packing the "
-      "weights, once; error: largest against float64.",
-      rounds, result.base,
-      std::isfinite(result.ratio_coverage) ? fmt::format("{:.0f}", result.ratio_coverage * 100) : "0",
-      flop_rate(result.best_peak()), result.peak_flops.size());
+      "round, with the interval that holds the true one in {} of 100 cases{}",
+      result.rounds(), result.base, percent_floor(result.ratio_coverage), result.enough_rounds() ? "" : unsure);
+}
+
+std::string legend(const Result& result, const Terminal& terminal) {
+  const std::string text = fmt::format(
+      "{}; of peak: useful FLOPs / time / {} (best of {} readings); computed: FLOPs done / FLOPs needed; memory: "
+      "beyond "
+      "weights and x; plan: packing the weights, once; error: largest against float64.",
+      ratio_legend(result), flop_rate(result.best_peak()), result.peak_flops.size());
   return styled(wrapped(text, static_cast<std::size_t>(terminal.width), 0), Style::faint, terminal) + "\n";
 }
 
@@ -99,7 +114,8 @@ std::string terminal_race(const Result& result, const Terminal& terminal) {
   std::string text = styled(wrapped(shape_card(result), width, 0), Style::bold, terminal) + "\n";
   text += wrapped(work_line(result.work), width, 0) + "\n" + wrapped(machine_line(result.machine), width, 0) + "\n\n";
   text += bars(result, terminal) + "\n";
-  text += styled(wrapped(winner_line(result), width, 0), Style::good, terminal) + "\n\n";
+  const Style standing = winners(result).empty() ? Style::plain : Style::good;
+  text += styled(wrapped(winner_line(result), width, 0), standing, terminal) + "\n\n";
   text += costs(result, terminal) + "\n" + legend(result, terminal);
   for (const std::string& warning : result.warnings) {
     text += fmt::format("\n{}{}\n", styled("note: ", Style::bold, terminal), wrapped(warning, width, 6));

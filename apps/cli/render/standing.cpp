@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "measure/statistics.h"
 #include "render/numbers.h"
 
 namespace ennead::render {
@@ -27,10 +28,6 @@ std::string count_word(std::size_t count) {
   return count < kWords.size() ? kWords[count] : std::to_string(count);
 }
 
-std::string plural(std::int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::vector<std::size_t> winners(const Result& result) {
@@ -41,10 +38,16 @@ std::vector<std::size_t> winners(const Result& result) {
     if (!std::isfinite(bars[i].median_ns)) continue;
     if (fastest == bars.size() || bars[i].median_ns < bars[fastest].median_ns) fastest = i;
   }
+  // Without an interval nothing says that the next round would not be another's.
+  if (fastest == bars.size() || !result.has_intervals()) return best;
   for (std::size_t i = 0; i < bars.size(); ++i) {
-    if (i == fastest || (fastest < bars.size() && overlaps(bars[i], bars[fastest]))) best.push_back(i);
+    if (i == fastest || overlaps(bars[i], bars[fastest])) best.push_back(i);
   }
   return best;
+}
+
+std::string plural(std::int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 double longest_median(const Result& result) {
@@ -83,16 +86,22 @@ std::string shape_card(const Result& result) {
 
 std::string winner_line(const Result& result) {
   const std::vector<std::size_t> best = winners(result);
-  if (best.empty()) return "nothing was measured";
+  if (result.rounds() == 0) return "nothing was measured";
+  if (best.empty()) return "no winner: one round cannot tell which is the fastest";
   std::vector<std::string> names;
   for (std::size_t i : best) names.push_back(fmt::format("{} {}", result.results[i].number, result.results[i].slug));
-  if (best.size() > 1) return fmt::format("joint winners: {} (their intervals overlap)", fmt::join(names, ", "));
+  const std::string unsure = result.enough_rounds() ? ""
+                                                    : fmt::format("; {} rounds are too few to be sure, it takes {}",
+                                                                  result.rounds(), measure::values_needed());
+  if (best.size() > 1) {
+    return fmt::format("joint winners: {} (their intervals overlap){}", fmt::join(names, ", "), unsure);
+  }
   const Bar& bar = result.results[best.front()];
   std::string line = "fastest: " + names.front();
   if (bar.number != result.base && std::isfinite(bar.ratio_to_1)) {
     line += fmt::format(", {} times as fast as {}", significant(1 / bar.ratio_to_1), result.base);
   }
-  return line;
+  return line + unsure;
 }
 
 std::string capitalized(std::string text) {
@@ -100,10 +109,16 @@ std::string capitalized(std::string text) {
   return text;
 }
 
+std::string interval_text(const Bar& bar, const Result& result, const char* between) {
+  if (!result.has_intervals() || !std::isfinite(bar.ratio_interval[0])) return "";
+  return fmt::format("{:.3f}{}{:.3f}", bar.ratio_interval[0], between, bar.ratio_interval[1]);
+}
+
 std::string ratio_text(const Bar& bar, const Result& result) {
   if (bar.number == result.base) return "1";
   if (!std::isfinite(bar.ratio_to_1)) return "-";
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", bar.ratio_to_1, bar.ratio_interval[0], bar.ratio_interval[1]);
+  const std::string ratio = fmt::format("{:.3f}", bar.ratio_to_1), interval = interval_text(bar, result, ", ");
+  return interval.empty() ? ratio : fmt::format("{} [{}]", ratio, interval);
 }
 
 }  // namespace ennead::render

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,11 @@
 
 namespace ennead::render {
 
-/// Indices of the fastest bar and of all whose ratio intervals overlap its own: joint winners.
+/// Indices of the fastest bar and of all whose ratio intervals overlap its own: joint winners. None
+/// where there are no intervals.
 std::vector<std::size_t> winners(const measure::Result& result);
+/// "1 round", "2 rounds"
+std::string plural(std::int64_t count, const char* what);
 double longest_median(const measure::Result& result);
 
 /// "[8, 1024, 768]": what every variant returns.
@@ -23,11 +27,14 @@ std::string work_line(const measure::WorkRecord& work);
 std::string machine_line(const measure::MachineRecord& machine);
 /// "all ten return [8, 1024, 768]; largest difference between any two 2.1e-06"
 std::string shape_card(const measure::Result& result);
-/// "fastest: 10 fused_module, 3.1 times as fast as 1 stacked_heads", or the joint winners.
+/// "fastest: 10 fused_module, 3.1 times as fast as 1 stacked_heads", or the joint winners, or that there
+/// is none; and whether there were rounds enough to be sure.
 std::string winner_line(const measure::Result& result);
 /// The same text as the start of a sentence.
 std::string capitalized(std::string text);
-/// "0.412 [0.409, 0.415]"; the base itself is "1".
+/// "0.409, 0.415"; nothing where there is no interval.
+std::string interval_text(const measure::Bar& bar, const measure::Result& result, const char* between);
+/// "0.412 [0.409, 0.415]"; the base itself is "1". Without an interval the ratio alone.
 std::string ratio_text(const measure::Bar& bar, const measure::Result& result);
 
 }  // namespace ennead::render

@@ -133,10 +133,12 @@ std::string row(const Result& result, const Published& published, std::size_t in
   out += text_at(kBarX + kBarWidth + 10, middle + 5, winner ? "value best-text" : "value", duration(bar.median_ns));
   const bool base = bar.number == result.base;
   out += text_at(kRatioX, middle - 1, winner ? "value best-text" : "value",
-                 base ? "1" : fmt::format("{:.3f}", bar.ratio_to_1), "end");
-  out += text_at(kRatioX, middle + 14, "note",
-                 base ? "the measure" : fmt::format("{:.3f} to {:.3f}", bar.ratio_interval[0], bar.ratio_interval[1]),
+                 base                            ? "1"
+                 : std::isfinite(bar.ratio_to_1) ? fmt::format("{:.3f}", bar.ratio_to_1)
+                                                 : "-",
                  "end");
+  const std::string interval = base ? "the measure" : interval_text(bar, result, " to ");
+  if (!interval.empty()) out += text_at(kRatioX, middle + 14, "note", interval, "end");
   return out;
 }
 
@@ -146,8 +148,6 @@ std::string svg_race(const Result& result, const Published& published) {
   const double height = kHead + kRow * static_cast<double>(result.results.size()) + kFoot;
   const double longest = longest_time(result), scale = longest > 0 ? kBarWidth / longest : 0;
   const std::vector<std::size_t> best = winners(result);
-  std::size_t rounds = 0;
-  for (const Bar& bar : result.results) rounds = std::max(rounds, bar.samples_ns.size());
 
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
@@ -165,9 +165,10 @@ std::string svg_race(const Result& result, const Published& published) {
     out += row(result, published, i, std::find(best.begin(), best.end(), i) != best.end(), scale);
   }
   const double foot = height - kFoot;
-  out += text_at(kMargin, foot + 28, "value best-text", capitalized(winner_line(result)));
+  out += text_at(kMargin, foot + 28, best.empty() ? "value" : "value best-text", capitalized(winner_line(result)));
   out += text_at(kMargin, foot + 50, "note",
-                 fmt::format("{}; {} interleaved rounds; peak {} ({})", machine_line(result.machine), rounds,
+                 fmt::format("{}; {}; peak {} ({})", machine_line(result.machine),
+                             plural(static_cast<std::int64_t>(result.rounds()), "interleaved round"),
                              flop_rate(result.best_peak()), result.machine.isa));
   return out + "</svg>\n";
 }
