@@ -106,10 +106,56 @@ class Outputs(InDirectory):
         self.refused(1, "--variant", 7, *flags, "--attn-weights", self.dir / "no" / "a.npy", says=["cannot be written"])
         self.assertFalse((self.dir / "y.npy").exists())
 
-    def test_killed_in_the_middle_leaves_nothing(self):
+    def test_links(self):
+        # Mutants: an exception's text instead of a sentence; two outputs that end in one file.
+        flags, _, _ = self.case("square")
+        os.symlink("ring", self.dir / "ring")
+        long = self.dir / ("y" * 300)
+        for path, says in ((self.dir / "ring", "Too many levels"), (long, "File name too long")):
+            self.refused(1, "--variant", 7, *flags, "--output", path, "--attn-weights", self.dir / "a.npy", says=[says])
+            self.refused(1, "--variant", 7, *flags, "--attn-weights", path, says=["cannot be written", says])
+        os.symlink("y.npy", self.dir / "dangling")
+        self.refused(2, "--variant", 7, *flags, "--attn-weights", self.dir / "dangling", says=["another file"])
+        self.good("--variant", 1, *flags, "--output", self.dir / "dangling")
+        self.assertTrue((self.dir / "dangling").is_symlink())
+        read_npy(self.dir / "y.npy")
+
+    def long_case(self):
         flags, _, _ = self.case("past_two_tiles")
         width = read_npy_shape(self.dir / "x.npy")[2]
         write_npy(self.dir / "x.npy", "<f8", (8, 3000, width), [0.5] * (8 * 3000 * width))
+        return flags
+
+    def test_interrupted_in_the_middle_leaves_nothing_and_says_so(self):
+        # Mutants: the flag asked before the work only; a file that gets its name although it was interrupted.
+        flags = self.long_case()
+        there = sorted(os.listdir(self.dir))
+        for number, seconds in ((signal.SIGINT, 0), (signal.SIGTERM, 0.3)):  # while it reads, while it computes
+            with subprocess.Popen([TOOL, "run", "--variant", "1", *map(str, flags), "--threads", "1"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                self.wait_until_caught(process, number)
+                time.sleep(seconds)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, out, err), (1, "", "ennead: interrupted; nothing was written\n"))
+            self.assertEqual(sorted(os.listdir(self.dir)), there)
+
+    def wait_until_caught(self, process, number):
+        """Until the process handles the signal, where the system tells."""
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+                    caught = [line.split()[1] for line in status if line.startswith("SigCgt:")]
+            except OSError:
+                time.sleep(0.3)
+                return
+            if int(caught[0], 16) >> (number - 1) & 1:
+                return
+            time.sleep(0.005)
+
+    def test_killed_in_the_middle_leaves_nothing(self):
+        flags = self.long_case()
         there = sorted(os.listdir(self.dir))
         with subprocess.Popen([TOOL, "run", "--variant", "1", *map(str, flags), "--threads", "1"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

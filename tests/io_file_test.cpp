@@ -117,6 +117,60 @@ TEST(OutputFile, ReplacesRegularFilesOnly) {
   EXPECT_EQ(static_cast<unsigned>(std::filesystem::status(dir / "y").permissions()), 0640u);
 }
 
+// Mutants: a link to a file that is yet to be written replaced by the file (realpath() fails there);
+// the target taken from the working directory and not from the link's; a ring of links followed for ever.
+TEST(OutputFile, FollowsLinksToFilesThatAreNotThereYet) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "far");
+  std::filesystem::create_symlink("far/second", dir / "first");
+  std::filesystem::create_symlink(dir / "far/y", dir / "far/second");
+  {
+    OutputFile file;
+    ASSERT_FALSE(file.open(dir / "first"));
+    ASSERT_FALSE(file.write(bytes_of("new")));
+    ASSERT_FALSE(file.commit());
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "first"));
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "far/second"));
+  EXPECT_EQ(test::read_bytes(dir / "far/y"), "new");
+
+  std::filesystem::create_symlink("absent/y", dir / "nowhere");
+  EXPECT_TRUE(names(OutputFile().open(dir / "nowhere"), "nowhere\": cannot be written: No such file"));
+  std::filesystem::create_symlink("ring", dir / "ring");
+  EXPECT_TRUE(names(OutputFile().open(dir / "ring"), "ring\": cannot be written: Too many levels"));
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "ring"));
+}
+
+// Mutants: a name found too long when all is computed; one of full length refused for want of a temporary
+// name (on file systems that need one).
+TEST(OutputFile, TakesTheLongestNames) {
+  const TempDir dir;
+  EXPECT_TRUE(names(OutputFile().open(dir / std::string(256, 'y')), "cannot be written: File name too long"));
+  const std::string longest = dir / std::string(255, 'y');
+  OutputFile file;
+  ASSERT_FALSE(file.open(longest));
+  ASSERT_FALSE(file.write(bytes_of("new")));
+  ASSERT_FALSE(file.commit());
+  EXPECT_EQ(test::read_bytes(longest), "new");
+}
+
+// Mutants: names compared as they are spelled; links to what is not there not followed; files of one
+// name in two directories taken for one.
+TEST(OutputFile, KnowsWhatIsOneTarget) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "far");
+  std::filesystem::create_symlink("../y", dir / "far/link");
+  std::filesystem::create_symlink("ring", dir / "ring");
+  EXPECT_TRUE(same_target(dir / "y", dir / "./y"));
+  EXPECT_TRUE(same_target(dir / "y", dir / "far/../y"));
+  EXPECT_TRUE(same_target(dir / "y", dir / "far/link"));
+  EXPECT_FALSE(same_target(dir / "y", dir / "far/y"));
+  EXPECT_FALSE(same_target(dir / "y", dir / "x"));
+  EXPECT_FALSE(same_target(dir / "ring", dir / "ring"));
+  EXPECT_FALSE(same_target(dir / "absent/y", dir / "absent/y"));
+  EXPECT_TRUE(same_target("y", "./y"));
+}
+
 // Mutant: the result of write() ignored.
 TEST(OutputFile, SaysWhenThereIsNoSpace) {
   const int full = ::open("/dev/full", O_WRONLY);

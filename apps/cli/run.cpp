@@ -4,13 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "command.h"
 #include "ennead/weight_files.h"
+#include "interrupt.h"
+#include "io/file.h"
 #include "io/text.h"
 #include "progress.h"
 #include "run_job.h"
@@ -117,7 +118,7 @@ RunJob resolve_job(const CLI::App& app, const Flags& flags) {
   }
   if (!flags.attn_weights.empty()) {
     require_supported(*job.variant, "--attn-weights", &Supports::need_weights);
-    if (std::filesystem::weakly_canonical(flags.attn_weights) == std::filesystem::weakly_canonical(flags.output)) {
+    if (io::same_target(flags.attn_weights, flags.output)) {
       throw UsageError(fmt::format("--attn-weights: expected another file than --output, got {} for both",
                                    io::in_quotes(flags.output)));
     }
@@ -139,8 +140,10 @@ RunJob resolve_job(const CLI::App& app, const Flags& flags) {
 
 int compute(const CLI::App& app, const Flags& flags) {
   const RunJob job = resolve_job(app, flags);
+  const InterruptFlag interrupt;
   Progress progress;
   RunHooks hooks;
+  hooks.stop = InterruptFlag::raised;
   hooks.progress = [&](const std::string& what) { progress.show(what); };
   hooks.warn = [&](const std::string& what) {
     progress.clear();
@@ -149,12 +152,12 @@ int compute(const CLI::App& app, const Flags& flags) {
   // What is computed follows what is given, unless told.
   const bool wide = app.count("--dtype") > 0 ? job.work.precision == Precision::float64
                                              : read_npy_info(job.input).dtype == DType::float64;
-  if (wide) {
-    run_job<double>(job, hooks);
-  } else {
-    run_job<float>(job, hooks);
-  }
+  const bool done = wide ? run_job<double>(job, hooks) : run_job<float>(job, hooks);
   progress.clear();
+  if (!done) {
+    fmt::print(stderr, "ennead: interrupted; nothing was written\n");
+    return 1;
+  }
   fmt::print("wrote {}\n", job.output);
   if (!job.attn_weights.empty()) fmt::print("wrote {}\n", job.attn_weights);
   return 0;
@@ -169,6 +172,8 @@ int convert(const CLI::App& app, const Flags& flags) {
                  "a call without --convert, which computes nothing, got both");
   WeightTarget target{*resolve_layout("--to", flags.to), flags.to_prefix, {}};
   if (flags.kv_heads > 0) target.kv_heads = flags.kv_heads;
+  // Takes a moment only: an interrupt lets it end rather than leave a piece.
+  const InterruptFlag interrupt;
   const WeightFileInfo info = convert_weights(flags.weights, resolve_source(app, flags), flags.convert, target);
   for (const std::string& note : info.notes) fmt::print(stderr, "ennead: warning: {}\n", note);
   fmt::print("wrote {}: {}, {} heads, from {} to {}\n", flags.convert, name(info.dtype), info.num_heads,

@@ -36,15 +36,20 @@ class Runner {
  public:
   Runner(const RunJob& job, const RunHooks& hooks) : job_(job), hooks_(hooks), context_(job.work.context()) {}
 
-  void run() {
+  bool run() {
     read_input();
     load_variant();
     read_options();
     open_outputs();
-    for (std::int64_t start = 0; start < batch(); start += chunk_) compute(start, std::min(chunk_, batch() - start));
+    for (std::int64_t start = 0; start < batch(); start += chunk_) {
+      if (hooks_.stop()) return false;
+      compute(start, std::min(chunk_, batch() - start));
+    }
     // All that can fail comes before the first file gets its name.
     for (auto& writer : writers_) writer.flush();
+    if (hooks_.stop()) return false;
     for (auto& writer : writers_) writer.commit();
+    return true;
   }
 
  private:
@@ -200,11 +205,11 @@ class Runner {
 }  // namespace
 
 template <class T>
-void run_job(const RunJob& job, const RunHooks& hooks) {
-  Runner<T>(job, hooks).run();
+bool run_job(const RunJob& job, const RunHooks& hooks) {
+  return Runner<T>(job, hooks).run();
 }
 
-template void run_job<float>(const RunJob&, const RunHooks&);
-template void run_job<double>(const RunJob&, const RunHooks&);
+template bool run_job<float>(const RunJob&, const RunHooks&);
+template bool run_job<double>(const RunJob&, const RunHooks&);
 
 }  // namespace ennead::cli

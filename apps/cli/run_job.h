@@ -39,11 +39,12 @@ struct RunJob {
 struct RunHooks {
   std::function<void(const std::string&)> warn;
   std::function<void(const std::string&)> progress;
+  std::function<bool()> stop = [] { return false; };  ///< asked between the pieces of the work
 };
 
 /// Reads, computes, writes. Outputs appear under their names when all are complete, or not at all.
-/// Throws Error and UsageError.
+/// Throws Error and UsageError. @return false when stop() ended it, and nothing is there
 template <class T>
-void run_job(const RunJob& job, const RunHooks& hooks);
+bool run_job(const RunJob& job, const RunHooks& hooks);
 
 }  // namespace ennead::cli

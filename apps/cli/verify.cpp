@@ -16,6 +16,7 @@
 #include "footprint.h"
 #include "oracle/compare.h"
 #include "oracle/oracle.h"
+#include "render/numbers.h"
 #include "stand.h"
 
 namespace ennead::cli {
@@ -157,8 +158,36 @@ void judge_gradients(const std::vector<Tensor<T>>& expected, const std::vector<T
   if (!(verdict.gradient_err <= kAllowed)) verdict.ok = false;
 }
 
+bool fits(std::size_t bytes) { return !Arena(Arena::Options{}).check(bytes); }
+
+/// Throws when the memory is not there. What is taken beside the variants is taken by plain vectors,
+/// which no arena counts.
+void require_memory_to_verify(const std::vector<const VariantInfo*>& order, const Work& work,
+                              const VerifyOptions& options) {
+  const std::size_t bytes = bytes_to_verify(order, work, options);
+  if (const Refusal refusal = Arena(Arena::Options{}).check(bytes)) {
+    raise(
+        fmt::format("checking needs {} bytes ({}) for this shape, with the float64 loops and the outputs that are "
+                    "kept: {}; a smaller shape or fewer --threads need less",
+                    bytes, render::bytes(static_cast<double>(bytes)), *refusal));
+  }
+}
+
+/// The chosen ones, and before them variant 1, the measure of errors, where there is memory for it.
+std::vector<const VariantInfo*> with_first(std::vector<const VariantInfo*> order, const Work& work,
+                                           const VerifyOptions& options) {
+  const VariantInfo* first = &variants().front();
+  if (order.front() == first) return order;
+  order.insert(order.begin(), first);
+  if (!fits(bytes_to_verify(order, work, options))) order.erase(order.begin());
+  return order;
+}
+
 template <class T>
 Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& work, const VerifyOptions& options) {
+  const VariantInfo* first = &variants().front();
+  const std::vector<const VariantInfo*> order = with_first(chosen, work, options);
+  require_memory_to_verify(order, work, options);
   constexpr double kEpsilon = static_cast<double>(std::numeric_limits<T>::epsilon());
   Arena::Options poisoned;
   poisoned.poison = true;
@@ -170,11 +199,6 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
   options.progress("computing the right answer in float64");
   const std::vector<std::vector<double>> expected = oracle_rows(stand, rows);
 
-  std::vector<const VariantInfo*> order = chosen;
-  const VariantInfo* first = &variants().front();
-  if (chosen.front() != first && !stand.context.arena().check(footprint(*first, work).peak_bytes)) {
-    order.insert(order.begin(), first);
-  }
   std::optional<double> error_of_first;
   PassResult<T> reference;
   Envelope<T> envelope;
@@ -222,6 +246,38 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
 
 bool Verification::ok() const {
   return std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) { return verdict.ok; });
+}
+
+std::size_t bytes_to_verify(const std::vector<const VariantInfo*>& order, const Work& work,
+                            const VerifyOptions& options) {
+  // In double: a product past 64 bits stays large instead of wrapping around.
+  const Shape& shape = work.shape;
+  const double batch = static_cast<double>(shape.batch), tokens = static_cast<double>(shape.num_tokens);
+  const double d_in = static_cast<double>(shape.d_in), d_out = static_cast<double>(shape.d_out);
+  const double element = work.precision == Precision::float32 ? sizeof(float) : sizeof(double);
+  const double wide = sizeof(double), rows = std::min(static_cast<double>(options.rows), tokens);
+  const double weights = 3 * d_in * d_out + d_out * d_out + 4 * d_out, x = batch * tokens * d_in;
+  const double item = tokens * d_out, output = batch * item, expected = wide * batch * rows * d_out;
+
+  // Each thread that has an item widens its x and holds its keys, values, queries, context and result; the
+  // rows of x that are asked for are gathered in a vector that grows.
+  const double items_at_once = std::min(batch, static_cast<double>(work.threads));
+  const double loops = wide * items_at_once * (tokens * d_in + 2 * item + tokens + rows * (2 * d_in + 3 * d_out));
+  const double in_oracle = (element + wide) * weights + element * x + loops + expected;
+
+  double largest_pass = 0;
+  for (const VariantInfo* info : order) {
+    largest_pass = std::max(largest_pass, static_cast<double>(footprint(*info, work).peak_bytes));
+  }
+  // The extremes of all outputs, the first variant's results, one item of two outputs widened, and of
+  // the gradients one of each.
+  const bool backward = work.pass == Pass::forward_backward;
+  const double gradients =
+      backward ? element * (x + weights) + 2 * wide * std::max({x, d_in * d_out, d_out * d_out}) : 0;
+  const double kept = 3 * element * output + 2 * wide * item + gradients;
+  const double bytes = std::max(in_oracle, largest_pass + kept + expected);
+  constexpr double kLargest = 9e18;
+  return static_cast<std::size_t>(std::min(bytes, kLargest));
 }
 
 Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& work, const VerifyOptions& options) {

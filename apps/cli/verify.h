@@ -2,6 +2,7 @@
 // Are the answers right? Every variant against the float64 oracle, and against each other in full.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -37,8 +38,14 @@ struct VerifyOptions {
   std::function<void(const std::string& what)> progress = [](const std::string&) {};
 };
 
+/// The memory it takes to verify `order`: weights, x, the passes, the float64 loops and what is kept to
+/// compare with. What the arena holds unused is not counted, since it gives that back.
+std::size_t bytes_to_verify(const std::vector<const VariantInfo*>& order, const Work& work,
+                            const VerifyOptions& options);
+
 /// Runs each variant once on memory filled with NaN. Variant 1 is the measure of the others' errors,
 /// so it is run too when it is not among them and fits the memory.
+/// Throws Error before anything is taken when bytes_to_verify() are not there.
 Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& work, const VerifyOptions& options);
 
 }  // namespace ennead::cli

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <system_error>
 
 #include "io/text.h"
@@ -48,13 +48,26 @@ std::string directory_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// The file a chain of symbolic links leads to, so that writing replaces the file and not the link.
-std::string behind_links(const std::string& path) {
-  char* real = ::realpath(path.c_str(), nullptr);
-  if (real == nullptr) return path;
-  std::string target = real;
-  std::free(real);
-  return target;
+/// A name for what will be `target`, in its directory: only there can it be renamed. Not made of its name,
+/// which may be as long as a name can be.
+std::string partial_name(const std::string& target, int attempt) {
+  return sentence(directory_of(target), "/.", ::getpid(), ".", attempt, ".partial");
+}
+
+/// Follows a chain of symbolic links to its end, so that writing replaces the file and not the link. By
+/// hand: realpath() knows nothing of a link to a file that is yet to be written.
+/// @return 0, or the error
+int follow_links(std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux
+  for (int links = 0; links <= kMostLinks; ++links) {
+    char next[PATH_MAX];
+    const ssize_t length = ::readlink(path.c_str(), next, sizeof(next));
+    if (length < 0) return 0;  // no link, or nothing there; opening it finds out what else may be wrong
+    if (static_cast<std::size_t>(length) == sizeof(next)) return ENAMETOOLONG;
+    const std::string target(next, static_cast<std::size_t>(length));
+    path = target.front() == '/' ? target : directory_of(path) + "/" + target;
+  }
+  return ELOOP;
 }
 
 }  // namespace
@@ -132,6 +145,16 @@ Refusal write_all(int descriptor, std::span<const std::byte> bytes, const std::s
   return {};
 }
 
+bool same_target(const std::string& a, const std::string& b) {
+  std::string at = a, bt = b;
+  struct stat of_a {
+  }, of_b{};
+  if (follow_links(at) != 0 || follow_links(bt) != 0) return false;
+  if (::stat(directory_of(at).c_str(), &of_a) != 0 || ::stat(directory_of(bt).c_str(), &of_b) != 0) return false;
+  return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino &&
+         at.substr(at.rfind('/') + 1) == bt.substr(bt.rfind('/') + 1);
+}
+
 OutputFile::~OutputFile() { discard(); }
 
 void OutputFile::discard() {
@@ -144,10 +167,15 @@ void OutputFile::discard() {
 Refusal OutputFile::open(const std::string& path) {
   path_ = path;
   if (path.empty() || path.back() == '/') return sentence(in_quotes(path), ": expected the name of a file to write");
-  target_ = behind_links(path);
+  target_ = path;
+  if (const int error = follow_links(target_); error != 0) {
+    return sentence(in_quotes(path), ": cannot be written: ", reason(error));
+  }
   mode_t mode = 0666;
   struct stat status {};
   const bool exists = ::stat(target_.c_str(), &status) == 0;
+  // What cannot even be looked up, say a name too long, could not be renamed to in the end.
+  if (!exists && errno != ENOENT) return sentence(in_quotes(path), ": cannot be written: ", reason(errno));
   if (exists && !S_ISREG(status.st_mode)) {
     return sentence(in_quotes(path), ": expected the name of a regular file to write, got ", kind_of(status));
   }
@@ -160,7 +188,7 @@ Refusal OutputFile::open(const std::string& path) {
     descriptor_ = ::open(directory_of(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
 #endif
   for (int attempt = 0; descriptor_ < 0 && attempt < 100; ++attempt) {
-    const std::string name = sentence(target_, ".", ::getpid(), ".", attempt, ".partial");
+    const std::string name = partial_name(target_, attempt);
     descriptor_ = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
     if (descriptor_ >= 0) temporary_ = name;
     if (descriptor_ < 0 && errno != EEXIST) break;
@@ -203,7 +231,7 @@ Refusal OutputFile::commit() {
   if (temporary_.empty()) {
     const std::string unnamed = sentence("/proc/self/fd/", descriptor_);
     for (int attempt = 0; temporary_.empty() && attempt < 100; ++attempt) {
-      const std::string name = sentence(target_, ".", ::getpid(), ".", attempt, ".partial");
+      const std::string name = partial_name(target_, attempt);
       if (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
         temporary_ = name;
       } else if (errno != EEXIST) {

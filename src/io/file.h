@@ -76,6 +76,10 @@ class OutputFile {
   std::vector<std::byte> buffer_;
 };
 
+/// Whether writing to either path replaces the same file: behind symbolic links, also to files that are
+/// not there yet, and however their directory is spelled. False where a path cannot be followed.
+bool same_target(const std::string& a, const std::string& b);
+
 /// Writes all of `bytes` to a descriptor, however many calls it takes.
 Refusal write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path);
 
