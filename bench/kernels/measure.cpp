@@ -18,20 +18,22 @@ double wall_seconds() {
 /// CPU time of all threads of this process.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-constexpr double kPeakSeconds = 1e-3;
+constexpr double kPeakRunSeconds = 1e-3;
+/// Of the peak loop on either side of a sample.
+constexpr double kShortestPeak = 4e-3, kLongestPeak = 50e-3;
 /// std::clock() counts microseconds: a sample must be long against that, and against waking a thread.
-constexpr double kSampleSeconds = 5e-3;
+constexpr double kSampleSeconds = 10e-3;
 
 }  // namespace
 
-double Peak::flops_per_second() const {
-  double best = 0;
-  for (int run = 0; run < 3; ++run) {
-    const double start = wall_seconds();
-    const double flops = loop(iterations);
-    best = std::max(best, flops / (wall_seconds() - start));
-  }
-  return best;
+double Peak::flops_per_second(double seconds) const {
+  const double start = wall_seconds();
+  double flops = 0, elapsed = 0;
+  do {
+    flops += loop(iterations);
+    elapsed = wall_seconds() - start;
+  } while (elapsed < seconds);
+  return flops / elapsed;
 }
 
 template <class T>
@@ -41,7 +43,7 @@ Peak make_peak(Isa isa) {
     return kernels::kernels_for<T>(isa).peak_loop(iterations, sink.get());
   };
   peak.iterations = 1000;
-  for (double seconds = 0; seconds < kPeakSeconds; peak.iterations *= 2) {
+  for (double seconds = 0; seconds < kPeakRunSeconds; peak.iterations *= 2) {
     const double start = wall_seconds();
     peak.loop(peak.iterations);
     seconds = wall_seconds() - start;
@@ -55,7 +57,7 @@ template Peak make_peak<double>(Isa isa);
 std::vector<double> Measurement::shares() const {
   std::vector<double> all;
   for (const Sample& sample : samples) {
-    all.push_back(flops / sample.cpu_seconds / std::max(sample.peak_before, sample.peak_after));
+    all.push_back(flops / sample.cpu_seconds / ((sample.peak_before + sample.peak_after) / 2));
   }
   return all;
 }
@@ -76,16 +78,18 @@ Measurement measure(const std::function<void()>& run, double flops, const Peak& 
   const double warm = std::min(second - first, wall_seconds() - second);
   const int calls = std::max(1, static_cast<int>(kSampleSeconds / std::max(warm, 1e-9)));
 
+  const double peak_seconds = std::clamp(calls * warm / 2, kShortestPeak, kLongestPeak);
+
   Measurement measurement;
   measurement.flops = flops;
   for (int round = 0; round < rounds; ++round) {
     Sample sample{};
-    sample.peak_before = peak.flops_per_second();
+    sample.peak_before = peak.flops_per_second(peak_seconds);
     const double wall = wall_seconds(), cpu = cpu_seconds();
     for (int call = 0; call < calls; ++call) run();
     sample.cpu_seconds = (cpu_seconds() - cpu) / calls;
     sample.wall_seconds = (wall_seconds() - wall) / calls;
-    sample.peak_after = peak.flops_per_second();
+    sample.peak_after = peak.flops_per_second(peak_seconds);
     measurement.samples.push_back(sample);
   }
   return measurement;

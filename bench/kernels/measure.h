@@ -15,8 +15,8 @@ struct Peak {
   std::function<double(std::int64_t iterations)> loop;  ///< returns the FLOPs it did
   std::int64_t iterations = 0;                          ///< of a run of about a millisecond
 
-  /// Best of three runs.
-  double flops_per_second() const;
+  /// Speed of runs one after the other for at least so long.
+  double flops_per_second(double seconds) const;
 };
 
 template <class T>
@@ -30,13 +30,15 @@ struct Measurement {
   double flops = 0;  ///< useful ones of one call
   std::vector<Sample> samples;
 
-  /// Useful FLOPs per second of CPU time, over the best peak around the sample.
+  /// Useful FLOPs per second of CPU time, over the mean of the peaks around the sample.
   std::vector<double> shares() const;
   double median_share() const;
   double median_wall_seconds() const;
 };
 
-/// Calls `run` once to warm up, then `rounds` times between two peaks; short calls are repeated and
+/// Calls `run` twice to warm up, then `rounds` times between two runs of the peak loop that together
+/// take about as long: the clock of a core changes from moment to moment, and a short peak picked as
+/// the best of many would be held against the average of a long sample. Short calls are repeated and
 /// averaged.
 Measurement measure(const std::function<void()>& run, double flops, const Peak& peak, int rounds);
 

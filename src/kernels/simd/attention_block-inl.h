@@ -179,8 +179,8 @@ class HeadAttention {
       std::fill_n(bits(p), tile.rows, low_bits(kPanelKeys<T>));
     }
     T* weights = scratch_.weights + p * kPanelKeys<T>;
-    const ScoreTile<T> scores{head_.head_dim,     tile.queries, tile.query_stride, head_.panel(key), weights,
-                              scratch_.step_sums, bits(p)};
+    const ScoreTile<T> scores{head_.head_dim,        tile.queries, tile.query_stride,  head_.panel(key),
+                              {head_.panel(key), 0}, weights,      scratch_.step_sums, bits(p)};
     if (tile.bounded) {
       run_scores(kind == PanelKind::full ? ScoreKind::weights : ScoreKind::masked_weights, tile, key, scores);
       return kind;
@@ -258,7 +258,8 @@ class HeadAttention {
                                   stride,
                                   run.first ? nullptr : scratch_.partial + offset,
                                   run.last ? tile.out + offset : scratch_.partial + offset,
-                                  run.last};
+                                  run.last,
+                                  {head_.values + first_key * stride, 0}};
         run_value_vectors<kValueVectors>(rows, group, values);
         row += rows;
       }

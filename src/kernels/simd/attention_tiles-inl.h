@@ -10,6 +10,7 @@
 #define ENNEAD_KERNELS_SIMD_ATTENTION_TILES_INL_H_
 #endif
 #include "kernels/simd/attention_exp2-inl.h"
+#include "kernels/simd/tile-inl.h"
 #include "kernels/simd/vector-inl.h"
 // clang-format on
 
@@ -50,34 +51,14 @@ HWY_INLINE hn::Mask<Tag<T>> mask_of_bits(std::uint64_t bits, int vector) {
   return hn::LoadMaskBits(Tag<T>(), bytes);
 }
 
-/// acc[i][j] += sum_k queries[i * query_stride + k] * panel[k][j].
-template <int kRows, int kVectors, class T>
-HWY_INLINE void multiply_keys(std::int64_t head_dim, const T* HWY_RESTRICT queries, std::int64_t query_stride,
-                              const T* HWY_RESTRICT panel, Vec<T> (&acc)[kRows][kVectors]) {
-  const Tag<T> d;
-  ENNEAD_NO_UNROLL
-  for (std::int64_t k = 0; k < head_dim; ++k) {
-    Vec<T> key[kVectors];
-    ENNEAD_UNROLL
-    for (int j = 0; j < kVectors; ++j) key[j] = hn::Load(d, panel + j * kLanes<T>);
-    ENNEAD_UNROLL
-    for (int i = 0; i < kRows; ++i) {
-      const Vec<T> query = hn::Set(d, queries[i * query_stride]);
-      ENNEAD_UNROLL
-      for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::MulAdd(query, key[j], acc[i][j]);
-    }
-    ++queries;
-    panel += kPanelKeys<T>;
-  }
-}
-
 /// What the score tiles of a step share.
 template <class T>
 struct ScoreTile {
   std::int64_t head_dim;
   const T* queries;  ///< rows of scaled queries
   std::int64_t query_stride;
-  const T* panel;             ///< [head_dim][kPanelKeys]
+  const T* panel;  ///< [head_dim][kPanelKeys]
+  Upcoming<T> upcoming;
   T* weights;                 ///< rows kWeightStride apart
   T* sums;                    ///< a vector per row: sums of weights, lane by lane
   const std::uint64_t* bits;  ///< a word per row: keys of the panel it may see
@@ -93,7 +74,8 @@ HWY_NOINLINE void compute_scores(const ScoreTile<T>& tile) {
     ENNEAD_UNROLL
     for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::Zero(d);
   }
-  multiply_keys<kRows, kVectors>(tile.head_dim, tile.queries, tile.query_stride, tile.panel, acc);
+  accumulate(tile.head_dim, PlainRows<T, kRows>(tile.queries, tile.query_stride), Panel<T, kPanelKeys<T>>{tile.panel},
+             tile.upcoming, acc);
   T* HWY_RESTRICT scores = tile.weights;
   ENNEAD_UNROLL
   for (int i = 0; i < kRows; ++i) {
@@ -113,7 +95,8 @@ HWY_NOINLINE void compute_weights(const ScoreTile<T>& tile) {
     ENNEAD_UNROLL
     for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::Zero(d);
   }
-  multiply_keys<kRows, kVectors>(tile.head_dim, tile.queries, tile.query_stride, tile.panel, acc);
+  accumulate(tile.head_dim, PlainRows<T, kRows>(tile.queries, tile.query_stride), Panel<T, kPanelKeys<T>>{tile.panel},
+             tile.upcoming, acc);
   T* HWY_RESTRICT weights = tile.weights;
   T* HWY_RESTRICT sums = tile.sums;
   ENNEAD_UNROLL
@@ -140,6 +123,7 @@ struct ValueTile {
   const T* start;  ///< sums to go on from, rows value_stride apart; nullptr: zero
   T* out;          ///< rows value_stride apart
   bool add;        ///< add to out (the step is complete), else overwrite it
+  Upcoming<T> upcoming;
 };
 
 /// out[i][j] (+)= start[i][j] + sum_k weights[i][k] * values[k][j].
@@ -161,23 +145,8 @@ HWY_NOINLINE void sum_values_tile(const ValueTile<T>& tile) {
       for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::Zero(d);
     }
   }
-  const T* HWY_RESTRICT weights = tile.weights;
-  const T* HWY_RESTRICT values = tile.values;
-  const std::int64_t num_keys = tile.num_keys;
-  ENNEAD_NO_UNROLL
-  for (std::int64_t k = 0; k < num_keys; ++k) {
-    Vec<T> value[kVectors];
-    ENNEAD_UNROLL
-    for (int j = 0; j < kVectors; ++j) value[j] = hn::Load(d, values + j * kLanes<T>);
-    ENNEAD_UNROLL
-    for (int i = 0; i < kRows; ++i) {
-      const Vec<T> weight = hn::Set(d, weights[i * kWeightStride]);
-      ENNEAD_UNROLL
-      for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::MulAdd(weight, value[j], acc[i][j]);
-    }
-    ++weights;
-    values += stride;
-  }
+  accumulate(tile.num_keys, PlainRows<T, kRows>(tile.weights, kWeightStride), StridedPanel<T>(tile.values, stride),
+             tile.upcoming, acc);
   T* HWY_RESTRICT out = tile.out;
   if (tile.add) {
     ENNEAD_UNROLL

@@ -19,15 +19,14 @@ namespace ennead::kernels::HWY_NAMESPACE {
 /// Depth is cut into chunks so that a block of rows and a panel stay in the second level cache; a
 /// later chunk goes on from the stored sums, which changes no bits.
 constexpr std::int64_t kDepthChunk = 1024;
-/// Bytes of the left operand in a block of rows: what a second level cache of 1 to 2 MiB holds beside
-/// a panel. Of 24 interleaved rounds the best with 252 rows of depth 768 was 1-5 points ahead of the best
-/// with 84, 168 and 504.
+/// Bytes of the left operand in a block of rows: what a second level cache of 1 to 2 MiB holds beside two panels.
+/// Blocks of 128 and 256 rows of depth 768 come out the same.
 constexpr std::int64_t kBlockBytes = 3 << 18;
-/// While a panel is short enough to stay in the first level cache, only a few tiles are multiplied
+/// While a panel is short enough to stay in the first level cache, only a few rows are multiplied
 /// with it before the next comes: else the rows of the result, each on its own page, outnumber the
 /// entries of the address cache.
 constexpr std::int64_t kShallow = 128;
-constexpr std::int64_t kShallowTiles = 4;
+constexpr std::int64_t kShallowRows = 48;  // whole tiles of 6 or 8
 
 /// Rows of the left operand in a block.
 template <class T>
@@ -37,94 +36,152 @@ constexpr std::int64_t rows_per_block(std::int64_t depth) {
   return tiles * kGemmTile.rows;
 }
 
-/// c[rows, columns] = start + a * panels, or c + a * panels.
+/// Some rows of c = start + a * b, or c + a * b, and panels [first_panel, end_panel) of its columns.
 template <class T>
 struct Block {
-  std::int64_t rows, columns, depth;
-  Rows<T> a;
-  const T* packed_rows = nullptr;  ///< a through pack_rows(), when its depth stride is not 1
-  const T* panels;                 ///< of the first column
-  std::int64_t panel_depth;        ///< depth of the whole panels
-  std::int64_t depth0 = 0;         ///< where in it this chunk of `depth` starts
-  T* c;
-  std::int64_t row_stride, column_stride;  ///< of c
-  const T* start = nullptr;                ///< one value per column; nullptr: zeros
-  bool add = false;                        ///< start from c
+  std::int64_t rows, columns, depth;  ///< columns: of the whole b
+  const T* a;                         ///< from depth0, depth side by side; or pack_rows() of such
+  std::int64_t a_stride;              ///< between its rows
+  bool packed = false;                ///< a is packed
+  const T* panels;                    ///< all of b
+  std::int64_t first_panel, end_panel;
+  std::int64_t panel_depth;                        ///< depth of the whole panels
+  std::int64_t depth0 = 0;                         ///< where in it this chunk of `depth` starts
+  T* c = nullptr;                                  ///< first row, column 0 of b
+  std::int64_t row_stride = 0, column_stride = 1;  ///< of c
+  /// In place of c: where each vector of columns starts in the first row. Whole vectors are written.
+  T* const* targets = nullptr;
+  const T* start = nullptr;  ///< one value per column of b; nullptr: zeros
+  bool add = false;          ///< start from c
+  /// What the block after this one reads first, to be fetched meanwhile: elements side by side.
+  const T* next_rows = nullptr;
+  std::int64_t next_elements = 0;
+  bool panels_near = false;  ///< the block before this one left all panels in the second level cache
 };
 
 /// A tile that misses columns, or whose columns do not lie side by side, goes through a buffer.
 template <int kVectors, class T>
-HWY_NOINLINE void multiply_partial_tile(const Block<T>& block, std::int64_t rows, Rows<T> a, const T* panel,
-                                        const T* start, T* c, std::int64_t columns) {
+HWY_NOINLINE void multiply_partial_tile(TileFunction<T> multiply, TileArgs<T> tile, std::int64_t rows, T* c,
+                                        std::int64_t row_stride, std::int64_t column_stride, std::int64_t columns) {
   constexpr std::int64_t kWidth = kVectors * kLanes<T>;
   HWY_ALIGN T buffer[kGemmTile.rows * kWidth] = {};
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
-      if (block.add) {
-        buffer[i * kWidth + j] = c[i * block.row_stride + j * block.column_stride];
-      } else if (start) {
-        buffer[i * kWidth + j] = start[j];
-      }
+      buffer[i * kWidth + j] = tile.start ? tile.start[j] : c[i * row_stride + j * column_stride];
     }
   }
-  kTileFunctions<kVectors, T>[static_cast<std::size_t>(rows - 1)](block.depth, a, panel, {buffer, kWidth},
-                                                                  {buffer, kWidth});
+  tile.start = nullptr;
+  for (int j = 0; j < kVectors; ++j) tile.columns[j] = buffer + j * kLanes<T>;
+  tile.c_stride = kWidth;
+  multiply(tile);
   for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      c[i * block.row_stride + j * block.column_stride] = buffer[i * kWidth + j];
-    }
+    for (std::int64_t j = 0; j < columns; ++j) c[i * row_stride + j * column_stride] = buffer[i * kWidth + j];
   }
 }
 
-/// Tiles [first_tile, end_tile) of a block's rows times one panel of kVectors vectors.
-template <int kVectors, class T>
-HWY_NOINLINE void multiply_panel(const Block<T>& block, const RowSplit& split, std::int64_t first_tile,
-                                 std::int64_t end_tile, const T* panel, std::int64_t column0) {
-  constexpr std::int64_t kWidth = kVectors * kLanes<T>;
-  HWY_ALIGN static constexpr T kZeros[kWidth] = {};
-  const std::int64_t columns = std::min(kWidth, block.columns - column0);
-  const bool whole = columns == kWidth && block.column_stride == 1;
-  const T* start = block.start ? block.start + column0 : nullptr;
-  for (std::int64_t tile = first_tile; tile < end_tile; ++tile) {
-    const std::int64_t row0 = split.first_row(tile), rows = split.num_rows(tile);
-    const Rows<T> a = block.packed_rows ? Rows<T>{block.packed_rows + row0 * block.depth, 1, rows}
-                                        : Rows<T>{block.a.data + row0 * block.a.row_stride, block.a.row_stride, 1};
-    T* c = block.c + row0 * block.row_stride + column0 * block.column_stride;
-    if (whole) {
-      const RowMajor<T> target{c, block.row_stride};
-      const RowMajor<const T> from =
-          block.add ? RowMajor<const T>{c, block.row_stride} : RowMajor<const T>{start ? start : kZeros, 0};
-      kTileFunctions<kVectors, T>[static_cast<std::size_t>(rows - 1)](block.depth, a, panel, from, target);
+/// Where a chunk of a panel's depth starts.
+template <class T>
+const T* panel_chunk(const Block<T>& block, const PanelSplit<T>& split, std::int64_t panel) {
+  return block.panels + split.first_column(panel) * block.panel_depth +
+         block.depth0 * split.num_vectors(panel) * kLanes<T>;
+}
+
+/// What to fetch while a panel is multiplied: the next panel, and with the last one the rows of the next
+/// block. When all panels are near, those rows are all there is to fetch.
+template <class T>
+struct Stretch {
+  const T* data;
+  std::int64_t elements;
+
+  Stretch(const Block<T>& block, const PanelSplit<T>& split, std::int64_t panel) {
+    const std::int64_t panels = block.end_panel - block.first_panel, index = panel - block.first_panel;
+    if (block.next_rows && (block.panels_near || index + 1 == panels)) {
+      const std::int64_t begin = block.panels_near ? block.next_elements * index / panels : 0;
+      const std::int64_t end = block.panels_near ? block.next_elements * (index + 1) / panels : block.next_elements;
+      data = block.next_rows + begin;
+      elements = end - begin;
     } else {
-      multiply_partial_tile<kVectors>(block, rows, a, panel, start, c, columns);
+      const std::int64_t next = index + 1 < panels ? panel + 1 : block.first_panel;
+      data = panel_chunk(block, split, next);
+      elements = block.depth * split.num_vectors(next) * kLanes<T>;
     }
+  }
+};
+
+/// Rows [first_row, end_row) of a block times kVectors of the kPanelVectors of a panel, from its vector `vector0`.
+/// Meanwhile what comes next is fetched: read when its turn is there, from a third level cache that is many cores
+/// away, a panel costs as much as 7 points.
+template <int kVectors, int kPanelVectors, bool kPacked, class T>
+HWY_NOINLINE void multiply_vectors(const Block<T>& block, std::int64_t first_row, std::int64_t end_row,
+                                   const PanelSplit<T>& split, std::int64_t panel, std::int64_t vector0) {
+  constexpr std::int64_t kWidth = kVectors * kLanes<T>, kLine = 64 / sizeof(T);
+  HWY_ALIGN static constexpr T kZeros[kWidth] = {};
+  const std::int64_t first_vector = split.first_vector(panel) + vector0, column0 = first_vector * kLanes<T>;
+  const std::int64_t columns = std::min(kWidth, block.columns - column0);
+  const bool whole = block.targets || (columns == kWidth && block.column_stride == 1);
+  const Stretch<T> next(block, split, panel);
+  const RowSplit rows_split(end_row - first_row, tile_rows(kVectors));
+
+  TileArgs<T> tile;
+  tile.depth = block.depth;
+  tile.panel = panel_chunk(block, split, panel) + vector0 * kLanes<T>;
+  tile.start = block.add ? nullptr : block.start ? block.start + column0 : kZeros;
+  tile.row_stride = block.a_stride;
+  tile.c_stride = block.row_stride;
+  tile.upcoming.data = next.data;
+  const std::int64_t turns = std::max<std::int64_t>(1, rows_split.tiles * (block.depth / 2));
+  tile.upcoming.step = std::clamp<std::int64_t>(ceil_div(next.elements, turns), 1, kLine);
+  for (std::int64_t t = 0; t < rows_split.tiles; ++t) {
+    const std::int64_t row0 = first_row + rows_split.first_row(t), rows = rows_split.num_rows(t);
+    tile.rows = block.a + row0 * (kPacked ? block.depth : block.a_stride);
+    for (int j = 0; j < kVectors; ++j) {
+      T* const column =
+          block.targets ? block.targets[first_vector + j] : block.c + column0 * block.column_stride + j * kLanes<T>;
+      tile.columns[j] = column + row0 * block.row_stride;
+    }
+    const TileFunction<T> multiply =
+        kTileFunctions<kVectors, kPanelVectors, kPacked, T>[static_cast<std::size_t>(rows - 1)];
+    if (whole) {
+      multiply(tile);
+    } else {
+      multiply_partial_tile<kVectors>(multiply, tile, rows, tile.columns[0], block.row_stride, block.column_stride,
+                                      columns);
+    }
+    tile.upcoming.data = std::min(next.data + next.elements, tile.upcoming.data + block.depth / 2 * tile.upcoming.step);
   }
 }
 
-/// multiply_panel() for a panel of `vectors` vectors, at most kVectors.
+/// multiply_vectors() for a whole panel of `vectors` vectors, at most kVectors.
 template <int kVectors, class T>
-HWY_INLINE void multiply_any_panel(std::int64_t vectors, const Block<T>& block, const RowSplit& split,
-                                   std::int64_t first_tile, std::int64_t end_tile, const T* panel,
-                                   std::int64_t column0) {
+HWY_INLINE void multiply_panel(std::int64_t vectors, const Block<T>& block, std::int64_t first_row,
+                               std::int64_t end_row, const PanelSplit<T>& split, std::int64_t panel) {
   if constexpr (kVectors > 1) {
     if (vectors < kVectors) {
-      return multiply_any_panel<kVectors - 1>(vectors, block, split, first_tile, end_tile, panel, column0);
+      return multiply_panel<kVectors - 1>(vectors, block, first_row, end_row, split, panel);
     }
   }
-  multiply_panel<kVectors>(block, split, first_tile, end_tile, panel, column0);
+  if (!block.packed) {
+    multiply_vectors<kVectors, kVectors, false>(block, first_row, end_row, split, panel, 0);
+  } else if constexpr (kVectors <= kGemmTile.vectors) {
+    multiply_vectors<kVectors, kVectors, true>(block, first_row, end_row, split, panel, 0);
+  } else {
+    // Rows are packed for tiles as high as kGemmTile, which cannot be as wide.
+    constexpr int kHalf = kVectors / 2;
+    multiply_vectors<kHalf, kVectors, true>(block, first_row, end_row, split, panel, 0);
+    multiply_vectors<kVectors - kHalf, kVectors, true>(block, first_row, end_row, split, panel, kHalf);
+  }
 }
 
 template <class T>
 void multiply_block(const Block<T>& block) {
-  const RowSplit split(block.rows);
-  const std::int64_t step = block.depth <= kShallow ? kShallowTiles : std::max<std::int64_t>(1, split.tiles);
-  for (std::int64_t tile = 0; tile < split.tiles; tile += step) {
-    for (std::int64_t column = 0; column < block.columns; column += kPanelColumns<T>) {
-      const std::int64_t vectors =
-          std::min<std::int64_t>(kGemmTile.vectors, ceil_div(block.columns - column, kLanes<T>));
-      const T* panel = block.panels + column * block.panel_depth + block.depth0 * vectors * kLanes<T>;
-      multiply_any_panel<kGemmTile.vectors>(vectors, block, split, tile, std::min(split.tiles, tile + step), panel,
-                                            column);
+  const PanelSplit<T> split(block.columns);
+  // Packed rows must be cut into tiles as pack_rows() cut them: all at once.
+  const bool shallow = block.depth <= kShallow && !block.packed;
+  const std::int64_t step = shallow ? kShallowRows : std::max<std::int64_t>(1, block.rows);
+  for (std::int64_t row = 0; row < block.rows; row += step) {
+    for (std::int64_t panel = block.first_panel; panel < block.end_panel; ++panel) {
+      multiply_panel<kWideTile.vectors>(split.num_vectors(panel), block, row, std::min(block.rows, row + step), split,
+                                        panel);
     }
   }
 }
@@ -142,17 +199,25 @@ std::int64_t packed_rows_elements(const View<const T, 2>& a) {
   return std::min(a.size(0), rows_per_block<T>(a.size(1))) * std::min(a.size(1), kDepthChunk);
 }
 
-/// Multiplies block.rows rows of `a`, from `row0`, over the whole depth. block.c, start and panels are
-/// set for the first row and column.
+/// Multiplies block.rows rows of `a`, from `row0`, over the whole depth. The next call will probably be for
+/// the rows from `next_row`.
 template <class T>
-void multiply_chunks(Block<T> block, const View<const T, 2>& a, std::int64_t row0, T* packed_rows) {
+void multiply_chunks(Block<T> block, const View<const T, 2>& a, std::int64_t row0, std::int64_t next_row,
+                     T* packed_rows) {
   block.panel_depth = a.size(1);
+  block.packed = !reads_in_place(a);
+  const bool side_by_side = a.stride(0) == a.size(1) && !block.packed && block.panel_depth <= kDepthChunk;
+  if (side_by_side && next_row < a.size(0)) {
+    block.next_rows = a.data + next_row * a.stride(0);
+    block.next_elements = std::min(block.rows, a.size(0) - next_row) * block.panel_depth;
+  }
   do {
     block.depth = std::min(kDepthChunk, block.panel_depth - block.depth0);
-    block.a = {a.data + row0 * a.stride(0) + block.depth0 * a.stride(1), a.stride(0), a.stride(1)};
-    if (!reads_in_place(a)) {
-      pack_rows(block.rows, block.depth, block.a.data, block.a.row_stride, block.a.depth_stride, packed_rows);
-      block.packed_rows = packed_rows;
+    block.a = a.data + row0 * a.stride(0) + block.depth0 * a.stride(1);
+    block.a_stride = a.stride(0);
+    if (block.packed) {
+      pack_rows(block.rows, block.depth, block.a, a.stride(0), a.stride(1), packed_rows);
+      block.a = packed_rows;
     }
     multiply_block(block);
     block.add = true;
@@ -163,7 +228,19 @@ void multiply_chunks(Block<T> block, const View<const T, 2>& a, std::int64_t row
 /// How a product is cut into tasks: blocks of rows, times groups of panels where those are too few to
 /// go round. Not a matter of bits: no sum is cut.
 struct ProductCut {
-  std::int64_t block_rows, row_blocks, group_columns, groups;
+  std::int64_t block_rows, row_blocks, panels, group_panels, groups;
+
+  std::int64_t tasks() const { return row_blocks * groups; }
+  std::int64_t first_row(std::int64_t task) const { return task / groups * block_rows; }
+  /// Sets rows, c (from `c`, that of row 0) and panels of a task's block.
+  template <class T>
+  void place(std::int64_t task, std::int64_t rows, T* c, Block<T>& block) const {
+    const std::int64_t row0 = first_row(task), group = task % groups;
+    block.rows = std::min(block_rows, rows - row0);
+    block.first_panel = group * group_panels;
+    block.end_panel = std::min(panels, block.first_panel + group_panels);
+    block.c = c + row0 * block.row_stride;
+  }
 };
 
 template <class T>
@@ -172,10 +249,10 @@ ProductCut cut_product(std::int64_t rows, std::int64_t columns, std::int64_t dep
   ProductCut cut;
   cut.block_rows = rows_per_block<T>(depth);
   cut.row_blocks = ceil_div(rows, cut.block_rows);
-  const std::int64_t panels = std::max(kOne, ceil_div(columns, kPanelColumns<T>));
+  cut.panels = PanelSplit<T>(columns).panels();
   const std::int64_t wanted = threads == 1 ? kOne : ceil_div(kTasksPerThread * threads, std::max(kOne, cut.row_blocks));
-  cut.group_columns = panels / std::min(wanted, panels) * kPanelColumns<T>;
-  cut.groups = ceil_div(columns, cut.group_columns);
+  cut.group_panels = std::max(kOne, cut.panels / std::min(wanted, std::max(kOne, cut.panels)));
+  cut.groups = ceil_div(cut.panels, cut.group_panels);
   return cut;
 }
 

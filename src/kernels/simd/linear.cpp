@@ -22,9 +22,7 @@ std::size_t packed_elements(std::int64_t n, std::int64_t k) {
 template <class T>
 void pack_weights(View<const T, 2> w, T* packed) {
   const View<const T, 2> transposed{w.data, {w.size(1), w.size(0)}, {w.stride(1), w.stride(0)}};
-  for (std::int64_t n = 0; n < w.size(0); n += kPanelColumns<T>) {
-    pack_panel(transposed, n, T(1), packed + n * w.size(1));
-  }
+  pack_panels(transposed, T(1), packed);
 }
 
 template <class T>
@@ -35,19 +33,18 @@ std::size_t linear_scratch(const LinearArgs<T>& args, int threads) {
 template <class T>
 void linear(Executor& executor, const LinearArgs<T>& args, std::byte* scratch) {
   const std::int64_t rows = args.y.size(0), columns = args.y.size(1), depth = args.x.size(1);
-  const ProductCut cut = cut_product<T>(rows, columns, depth, executor.num_threads());
+  const int threads = executor.num_threads();
+  const ProductCut cut = cut_product<T>(rows, columns, depth, threads);
   const std::size_t worker_bytes = scratch_bytes<T>(packed_rows_elements(args.x));
-  executor.run(cut.row_blocks * cut.groups, [&](std::int64_t task, int worker) HWY_ATTR {
-    const std::int64_t row0 = task / cut.groups * cut.block_rows, column0 = task % cut.groups * cut.group_columns;
+  executor.run(cut.tasks(), [&](std::int64_t task, int worker) HWY_ATTR {
     Block<T> block;
-    block.rows = std::min(cut.block_rows, rows - row0);
-    block.columns = std::min(cut.group_columns, columns - column0);
-    block.panels = args.packed + column0 * depth;
-    block.c = args.y.data + row0 * args.y.stride(0) + column0 * args.y.stride(1);
+    block.columns = columns;
+    block.panels = args.packed;
     block.row_stride = args.y.stride(0);
     block.column_stride = args.y.stride(1);
-    block.start = args.bias ? args.bias + column0 : nullptr;
-    multiply_chunks(block, args.x, row0,
+    block.start = args.bias;
+    cut.place(task, rows, args.y.data, block);
+    multiply_chunks(block, args.x, cut.first_row(task), cut.first_row(task + threads),
                     reinterpret_cast<T*>(scratch + static_cast<std::size_t>(worker) * worker_bytes));
   });
 }

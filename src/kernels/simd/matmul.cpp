@@ -53,54 +53,46 @@ struct MatmulItem {
         c(args.c[item / args.c.size(1)][item % args.c.size(1)]),
         panels(reinterpret_cast<T*>(scratch)) {}
 
-  void pack(std::int64_t panel, T alpha) const {
-    const std::int64_t column0 = panel * kPanelColumns<T>;
-    pack_panel(b, column0, alpha, panels + column0 * b.size(0));
-  }
+  void pack(std::int64_t panel, T alpha) const { pack_panel(b, PanelSplit<T>(c.size(1)), panel, alpha, panels); }
 
-  /// A block of rows of c, `columns` wide.
-  void multiply(const ProductCut& cut, std::int64_t row_block, std::int64_t column0, std::int64_t columns, bool add,
+  /// A task of `cut`; this thread will probably do `next_task` after it.
+  void multiply(const ProductCut& cut, std::int64_t task, std::int64_t next_task, bool add,
                 std::byte* rows_scratch) const {
-    const std::int64_t row0 = row_block * cut.block_rows;
     Block<T> block;
-    block.rows = std::min(cut.block_rows, c.size(0) - row0);
-    block.columns = columns;
-    block.panels = panels + column0 * b.size(0);
-    block.c = c.data + row0 * c.stride(0) + column0 * c.stride(1);
+    block.columns = c.size(1);
+    block.panels = panels;
     block.row_stride = c.stride(0);
     block.column_stride = c.stride(1);
     block.add = add;
-    multiply_chunks(block, a, row0, reinterpret_cast<T*>(rows_scratch));
+    cut.place(task, c.size(0), c.data, block);
+    multiply_chunks(block, a, cut.first_row(task), cut.first_row(next_task), reinterpret_cast<T*>(rows_scratch));
   }
 };
 
 template <class T>
 void matmul(Executor& executor, const MatmulArgs<T>& args, std::byte* scratch) {
   const int threads = executor.num_threads();
-  const std::int64_t items = args.c.size(0) * args.c.size(1), columns = args.c.size(3);
-  const std::int64_t panels = ceil_div(columns, kPanelColumns<T>);
+  const std::int64_t items = args.c.size(0) * args.c.size(1);
   const MatmulScratch parts = scratch_parts(args);
   const bool share = shares_items(args, threads);
-  const ProductCut cut = cut_product<T>(args.c.size(2), columns, args.a.size(3), share ? threads : 1);
+  const ProductCut cut = cut_product<T>(args.c.size(2), args.c.size(3), args.a.size(3), share ? threads : 1);
   std::byte* rows_scratch = scratch + (share ? 1 : threads) * parts.panels;
 
   if (!share) {
     executor.run(items, [&](std::int64_t index, int worker) HWY_ATTR {
       const MatmulItem<T> item(args, index, scratch + worker * parts.panels);
-      for (std::int64_t panel = 0; panel < panels; ++panel) item.pack(panel, args.alpha);
-      for (std::int64_t row_block = 0; row_block < cut.row_blocks; ++row_block) {
-        item.multiply(cut, row_block, 0, columns, args.accumulate, rows_scratch + worker * parts.rows);
+      for (std::int64_t panel = 0; panel < cut.panels; ++panel) item.pack(panel, args.alpha);
+      for (std::int64_t task = 0; task < cut.tasks(); ++task) {
+        item.multiply(cut, task, task + 1, args.accumulate, rows_scratch + worker * parts.rows);
       }
     });
     return;
   }
   for (std::int64_t index = 0; index < items; ++index) {
     const MatmulItem<T> item(args, index, scratch);
-    executor.run(panels, [&](std::int64_t panel, int) HWY_ATTR { item.pack(panel, args.alpha); });
-    executor.run(cut.row_blocks * cut.groups, [&](std::int64_t task, int worker) HWY_ATTR {
-      const std::int64_t column0 = task % cut.groups * cut.group_columns;
-      item.multiply(cut, task / cut.groups, column0, std::min(cut.group_columns, columns - column0), args.accumulate,
-                    rows_scratch + worker * parts.rows);
+    executor.run(cut.panels, [&](std::int64_t panel, int) HWY_ATTR { item.pack(panel, args.alpha); });
+    executor.run(cut.tasks(), [&](std::int64_t task, int worker) HWY_ATTR {
+      item.multiply(cut, task, task + threads, args.accumulate, rows_scratch + worker * parts.rows);
     });
   }
 }

@@ -29,39 +29,40 @@ struct PackedLinear {
   }
 };
 
-/// The packed module: Q, K and V of head 0, of head 1, ..., then the output projection.
+/// The packed module: head after head the projections of a head, then the output projection. A head's
+/// queries, keys and values are one matrix, each filled up to whole vectors: panels need not end where
+/// queries do, since each vector of columns has its own place to go.
 template <class T>
 struct PackedModuleWeights {
   const T* data;
   std::int64_t d_in, d_out, num_heads;
 
   std::int64_t head_dim() const { return d_out / num_heads; }
-  std::int64_t head_elements() const { return PackedLinear<T>::elements(d_in, head_dim()); }
-  /// Where the layer of `which` (0: Q, 1: K, 2: V) of `head` starts.
-  std::int64_t head_offset(std::int64_t head, int which) const { return (3 * head + which) * head_elements(); }
-  std::int64_t out_offset() const { return 3 * num_heads * head_elements(); }
+  /// Columns of each of a head's three projections, filled up.
+  std::int64_t head_columns() const { return padded_row<T>(head_dim()); }
+  std::int64_t head_elements() const { return PackedLinear<T>::elements(d_in, 3 * head_columns()); }
+  std::int64_t out_offset() const { return num_heads * head_elements(); }
   std::int64_t elements() const { return out_offset() + PackedLinear<T>::elements(d_out, d_out); }
 
   PackedLinear<T> layer(std::int64_t offset, std::int64_t depth, std::int64_t columns) const {
     return {data + offset, data + offset + panel_elements<T>(depth, columns), depth, columns};
   }
-  PackedLinear<T> head_layer(std::int64_t head, int which) const {
-    return layer(head_offset(head, which), d_in, head_dim());
+  PackedLinear<T> head_layer(std::int64_t head) const {
+    return layer(head * head_elements(), d_in, 3 * head_columns());
   }
   PackedLinear<T> out_layer() const { return layer(out_offset(), d_out, d_out); }
 };
 
-/// Packs rows [row0, row0 + columns) of w [d_out, d_in] and their biases, times `factor`.
+/// Biases [row0, row0 + count) times `factor`, filled up with zeros.
 template <class T>
-void pack_layer(const View<const T, 2>& w, const T* bias, std::int64_t row0, std::int64_t columns, T factor, T* to) {
-  const View<const T, 2> transposed{w.data + row0 * w.stride(0), {w.size(1), columns}, {w.stride(1), w.stride(0)}};
-  for (std::int64_t n = 0; n < columns; n += kPanelColumns<T>) {
-    pack_panel(transposed, n, factor, to + n * w.size(1));
-  }
-  T* packed_bias = to + panel_elements<T>(w.size(1), columns);
-  for (std::int64_t n = 0; n < padded_row<T>(columns); ++n) {
-    packed_bias[n] = bias && n < columns ? factor * bias[row0 + n] : T(0);
-  }
+void pack_bias(const T* bias, std::int64_t row0, std::int64_t count, T factor, T* to) {
+  for (std::int64_t n = 0; n < padded_row<T>(count); ++n) to[n] = bias && n < count ? factor * bias[row0 + n] : T(0);
+}
+
+/// w [out, in] as the [in, out] matrix that panels are made of.
+template <class T>
+View<const T, 2> transposed(const View<const T, 2>& w) {
+  return {w.data, {w.size(1), w.size(0)}, {w.stride(1), w.stride(0)}};
 }
 
 template <class T>
@@ -69,80 +70,56 @@ std::size_t module_packed_elements(std::int64_t d_in, std::int64_t d_out, std::i
   return static_cast<std::size_t>(PackedModuleWeights<T>{nullptr, d_in, d_out, num_heads}.elements());
 }
 
+/// Packs the three projections of a head, vector by vector.
+template <class T>
+void pack_head(const ModuleWeights<T>& weights, std::int64_t head, std::int64_t head_dim, T* to) {
+  // Scores come out as powers of two: scale and log2(e) are part of the query's weights.
+  const T scale = static_cast<T>(1.4426950408889634 / std::sqrt(static_cast<double>(head_dim)));
+  const std::int64_t columns = padded_row<T>(head_dim), d_in = weights.W_query.size(1);
+  const View<const T, 2> matrices[] = {transposed(weights.W_query), transposed(weights.W_key),
+                                       transposed(weights.W_value)};
+  const T* const biases[] = {weights.b_query, weights.b_key, weights.b_value};
+  const PanelSplit<T> split(3 * columns);
+  T* packed_bias = to + panel_elements<T>(d_in, 3 * columns);
+  for (std::int64_t which = 0; which < 3; ++which) {
+    pack_bias(biases[which], head * head_dim, head_dim, which == 0 ? scale : T(1), packed_bias + which * columns);
+  }
+  for (std::int64_t panel = 0; panel < split.panels(); ++panel) {
+    const std::int64_t first = split.first_column(panel), width = split.num_vectors(panel) * kLanes<T>;
+    for (std::int64_t column = first; column < first + width; column += kLanes<T>) {
+      const std::int64_t which = column / columns, in_head = column % columns;
+      pack_columns(matrices[which], head * head_dim + in_head, std::min(kLanes<T>, head_dim - in_head), kLanes<T>,
+                   which == 0 ? scale : T(1), to + first * d_in + (column - first), width);
+    }
+  }
+}
+
 template <class T>
 void pack_module(const ModuleWeights<T>& weights, T* packed) {
   const PackedModuleWeights<T> module{nullptr, weights.W_query.size(1), weights.out_proj.size(0), weights.num_heads};
-  const std::int64_t head_dim = module.head_dim();
-  // Scores come out as powers of two: scale and log2(e) are part of the query's weights.
-  const T scale = static_cast<T>(1.4426950408889634 / std::sqrt(static_cast<double>(head_dim)));
   for (std::int64_t head = 0; head < weights.num_heads; ++head) {
-    const std::int64_t row0 = head * head_dim;
-    pack_layer(weights.W_query, weights.b_query, row0, head_dim, scale, packed + module.head_offset(head, 0));
-    pack_layer(weights.W_key, weights.b_key, row0, head_dim, T(1), packed + module.head_offset(head, 1));
-    pack_layer(weights.W_value, weights.b_value, row0, head_dim, T(1), packed + module.head_offset(head, 2));
+    pack_head(weights, head, module.head_dim(), packed + head * module.head_elements());
   }
-  pack_layer(weights.out_proj, weights.b_out, 0, module.d_out, T(1), packed + module.out_offset());
+  T* out = packed + module.out_offset();
+  pack_panels(transposed(weights.out_proj), T(1), out);
+  pack_bias(weights.b_out, 0, module.d_out, T(1), out + panel_elements<T>(module.d_out, module.d_out));
 }
 
-/// Rows that several layers are applied to, packed first when their columns do not lie side by side.
-template <class T>
-struct LayerRows {
-  const T* data;
-  std::int64_t rows, row_stride, column_stride;
-  T* packed;  ///< memory for rows * min(depth, kDepthChunk) elements, where column_stride is not 1
+/// Rows that a head's projections are applied to at a time: few, because the weights of a head stay in the second
+/// level cache while x streams through it.
+constexpr std::int64_t kHeadRows = 64;
 
-  bool in_place() const { return column_stride == 1; }
-};
-
-/// y = x W^T + bias for one layer and a chunk of its depth; `add` goes on from an earlier chunk.
+/// A block of all panels of a layer, to be given its rows and results.
 template <class T>
-void apply_layer_chunk(const LayerRows<T>& x, const PackedLinear<T>& layer, std::int64_t k0, T* y,
-                       std::int64_t row_stride, std::int64_t column_stride) {
+Block<T> layer_block(const PackedLinear<T>& layer, std::int64_t rows) {
   Block<T> block;
-  block.rows = x.rows;
+  block.rows = rows;
   block.columns = layer.columns;
-  block.depth = std::min(kDepthChunk, layer.depth - k0);
-  block.a = {x.data + k0 * x.column_stride, x.row_stride, x.column_stride};
-  if (!x.in_place()) block.packed_rows = x.packed;
   block.panels = layer.panels;
-  block.panel_depth = layer.depth;
-  block.depth0 = k0;
-  block.c = y;
-  block.row_stride = row_stride;
-  block.column_stride = column_stride;
+  block.first_panel = 0;
+  block.end_panel = PanelSplit<T>(layer.columns).panels();
   block.start = layer.bias;
-  block.add = k0 > 0;
-  multiply_block(block);
-}
-
-/// Where a layer's result goes.
-template <class T>
-struct LayerOutput {
-  const PackedLinear<T>& layer;
-  T* y;
-  std::int64_t row_stride, column_stride;
-};
-
-/// Applies layers of the same depth to the same rows.
-template <class T, std::size_t kCount>
-void apply_layers(const LayerRows<T>& x, const LayerOutput<T> (&outputs)[kCount]) {
-  std::int64_t k0 = 0;
-  do {
-    const std::int64_t depth = std::min(kDepthChunk, outputs[0].layer.depth - k0);
-    if (!x.in_place()) {
-      pack_rows(x.rows, depth, x.data + k0 * x.column_stride, x.row_stride, x.column_stride, x.packed);
-    }
-    for (const LayerOutput<T>& to : outputs) {
-      apply_layer_chunk(x, to.layer, k0, to.y, to.row_stride, to.column_stride);
-    }
-    k0 += depth;
-  } while (k0 < outputs[0].layer.depth);
-}
-
-/// Elements of LayerRows::packed for blocks of `rows`.
-template <class T>
-std::int64_t packed_rows_elements(std::int64_t rows, std::int64_t column_stride, std::int64_t depth) {
-  return column_stride == 1 ? 0 : rows * std::min(depth, kDepthChunk);
+  return block;
 }
 
 /// One head after projection, as attention reads it.
@@ -170,16 +147,19 @@ struct ProjectedHead {
 template <class T>
 struct ModuleWorker {
   ProjectedHead<T> head;  ///< the one it is at
-  T* keys;                ///< [kStepKeys][head_dim]: of one step, before they are packed
-  T* packed_rows;         ///< for LayerRows
+  T* keys;                ///< [kStepKeys][padded head_dim]: of one step, before they are packed
+  T* packed_rows;         ///< of x, for multiply_chunks()
+  T** targets;            ///< [3 * padded head_dim / lanes]: for Block
   BlockScratch<T> block;
 
   static ModuleWorker take(std::byte*& memory, const ModuleArgs<T>& args) {
-    const std::int64_t head_dim = args.out.size(2) / args.num_heads;
+    const std::int64_t head_dim = args.out.size(2) / args.num_heads, columns = padded_row<T>(head_dim);
+    const bool in_place = reads_in_place(args.x[0]);
     ModuleWorker worker;
     worker.head = ProjectedHead<T>::take(memory, args);
-    worker.keys = take_scratch<T>(memory, kStepKeys * head_dim);
-    worker.packed_rows = take_scratch<T>(memory, packed_rows_elements<T>(kStepKeys, args.x.stride(2), args.x.size(2)));
+    worker.keys = take_scratch<T>(memory, kStepKeys * columns);
+    worker.packed_rows = take_scratch<T>(memory, in_place ? 0 : kHeadRows * std::min(args.x.size(2), kDepthChunk));
+    worker.targets = take_scratch<T*>(memory, 3 * columns / kLanes<T>);
     worker.block = BlockScratch<T>::take(memory, 0, head_dim);
     return worker;
   }
@@ -264,22 +244,22 @@ class ModuleCall {
   void project_step(std::int64_t batch_head, std::int64_t step, const ProjectedHead<T>& to,
                     const ModuleWorker<T>& own) const {
     const std::int64_t batch = batch_head / args_.num_heads, head = batch_head % args_.num_heads;
-    const std::int64_t first = step * kStepKeys, num_tokens = args_.x.size(1), head_dim = weights_.head_dim();
+    const std::int64_t first = step * kStepKeys, num_tokens = args_.x.size(1);
     const std::int64_t rows = std::min(kStepKeys, num_tokens - first), stride = to.packed.value_stride;
-    T* queries = to.queries + first * stride;
-    T* values = to.packed.values + first * stride;
-    if (head_dim < stride) {
-      std::fill_n(queries, rows * stride, T(0));
-      std::fill_n(values, rows * stride, T(0));
+    T* const starts[] = {to.queries + first * stride, own.keys, to.packed.values + first * stride};
+    Block<T> block = layer_block(weights_.head_layer(head), rows);
+    block.targets = own.targets;
+    block.row_stride = stride;
+    for (std::int64_t row = 0; row < rows; row += kHeadRows) {
+      for (std::int64_t which = 0, vector = 0; which < 3; ++which) {
+        for (std::int64_t j = 0; j < stride; j += kLanes<T>) own.targets[vector++] = starts[which] + row * stride + j;
+      }
+      block.rows = std::min(kHeadRows, rows - row);
+      block.panels_near = first + row > 0;
+      const std::int64_t next = first + row + kHeadRows;
+      multiply_chunks(block, args_.x[batch], first + row, next < num_tokens ? next : 0, own.packed_rows);
     }
-    const PackedLinear<T> query = weights_.head_layer(head, 0), key = weights_.head_layer(head, 1),
-                          value = weights_.head_layer(head, 2);
-    const LayerRows<T> x{args_.x.data + batch * args_.x.stride(0) + first * args_.x.stride(1), rows, args_.x.stride(1),
-                         args_.x.stride(2), own.packed_rows};
-    const LayerOutput<T> outputs[] = {
-        {query, queries, stride, 1}, {key, own.keys, head_dim, 1}, {value, values, stride, 1}};
-    apply_layers(x, outputs);
-    const View<const T, 2> keys{own.keys, {rows, head_dim}, {head_dim, 1}};
+    const View<const T, 2> keys{own.keys, {rows, weights_.head_dim()}, {stride, 1}};
     for (std::int64_t i = 0; i < rows; i += kPanelKeys<T>) pack_key_panel(keys, i, to.packed.panel(first + i));
     measure_step(to.packed, step, num_tokens);
   }
@@ -310,13 +290,12 @@ class ModuleCall {
   void project_output(std::int64_t batch, std::int64_t row_block) const {
     const std::int64_t num_tokens = args_.x.size(1), d_out = weights_.d_out, block_rows = rows_per_block<T>(d_out);
     const std::int64_t first = row_block * block_rows;
-    const PackedLinear<T> layer = weights_.out_layer();
-    const LayerRows<T> x{context_ + (batch * num_tokens + first) * d_out, std::min(block_rows, num_tokens - first),
-                         d_out, 1, nullptr};
-    const LayerOutput<T> outputs[] = {{layer,
-                                       args_.out.data + batch * args_.out.stride(0) + first * args_.out.stride(1),
-                                       args_.out.stride(1), args_.out.stride(2)}};
-    apply_layers(x, outputs);
+    Block<T> block = layer_block(weights_.out_layer(), std::min(block_rows, num_tokens - first));
+    block.c = args_.out.data + batch * args_.out.stride(0) + first * args_.out.stride(1);
+    block.row_stride = args_.out.stride(1);
+    block.column_stride = args_.out.stride(2);
+    const View<const T, 2> context{context_ + batch * num_tokens * d_out, {num_tokens, d_out}, {d_out, 1}};
+    multiply_chunks<T>(block, context, first, first + block_rows, nullptr);
   }
 
   const ModuleArgs<T>& args_;

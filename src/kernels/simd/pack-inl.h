@@ -16,15 +16,35 @@
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
-/// Columns in a panel. The last panel of a matrix is narrower: as many whole vectors as it needs.
-template <class T>
-constexpr std::int64_t kPanelColumns = kGemmTile.vectors* kLanes<T>;
-
 /// Elements of the panels of a [depth, columns] matrix.
 template <class T>
 constexpr std::int64_t panel_elements(std::int64_t depth, std::int64_t columns) {
   return depth * ceil_div(columns, kLanes<T>) * kLanes<T>;
 }
+
+/// The columns of a matrix cut into panels as wide as kGemmTile, the last ones as kWideTile where that comes
+/// out even. The last vector of columns is filled up.
+template <class T>
+class PanelSplit {
+ public:
+  explicit PanelSplit(std::int64_t columns) : vectors_(ceil_div(columns, kLanes<T>)) {
+    const std::int64_t left = vectors_ % kGemmTile.vectors;
+    if (kWideTile.vectors > kGemmTile.vectors && left * kWideTile.vectors <= vectors_) wide_ = left;
+    narrow_ = ceil_div(vectors_ - wide_ * kWideTile.vectors, kGemmTile.vectors);
+  }
+
+  std::int64_t panels() const { return narrow_ + wide_; }
+  std::int64_t first_vector(std::int64_t panel) const {
+    const std::int64_t wide = std::max<std::int64_t>(0, panel - narrow_);
+    return std::min(vectors_, (panel - wide) * kGemmTile.vectors + wide * kWideTile.vectors);
+  }
+  std::int64_t first_column(std::int64_t panel) const { return first_vector(panel) * kLanes<T>; }
+  std::int64_t num_vectors(std::int64_t panel) const { return first_vector(panel + 1) - first_vector(panel); }
+
+ private:
+  static_assert(kWideTile.vectors <= kGemmTile.vectors + 1);
+  std::int64_t vectors_, wide_ = 0, narrow_;
+};
 
 /// `count` columns whose depth lies side by side, `stride` apart, into column 0.. of a panel: four
 /// columns at a time are interleaved in registers, since plain transposing costs as much as a tenth
@@ -57,17 +77,17 @@ HWY_INLINE void pack_transposed(const T* source, std::int64_t stride, std::int64
   }
 }
 
-/// Packs columns [column0, column0 + kPanelColumns) of alpha * b [depth, columns] into the panel at
-/// `panel`: [depth][width], zeros beyond the last column.
+/// Packs columns [column0, column0 + count) of alpha * b [depth, columns] and zeros up to `filled` columns,
+/// whole vectors, into rows `width` apart.
 template <class T>
-void pack_panel(View<const T, 2> b, std::int64_t column0, T alpha, T* panel) {
-  const std::int64_t depth = b.size(0), count = std::min(kPanelColumns<T>, b.size(1) - column0);
-  const std::int64_t width = ceil_div(count, kLanes<T>) * kLanes<T>;
+void pack_columns(View<const T, 2> b, std::int64_t column0, std::int64_t count, std::int64_t filled, T alpha, T* panel,
+                  std::int64_t width) {
+  const std::int64_t depth = b.size(0);
   const T* source = b.data + column0 * b.stride(1);
   if (b.stride(1) == 1) {
     const Vec<T> factor = hn::Set(Tag<T>(), alpha);
     for (std::int64_t k = 0; k < depth; ++k) {
-      for (std::int64_t j = 0; j < width; j += kLanes<T>) {
+      for (std::int64_t j = 0; j < filled; j += kLanes<T>) {
         const Vec<T> row = load_first(source + k * b.stride(0) + j, count - j);
         hn::StoreU(hn::Mul(row, factor), Tag<T>(), panel + k * width + j);
       }
@@ -83,16 +103,30 @@ void pack_panel(View<const T, 2> b, std::int64_t column0, T alpha, T* panel) {
       }
     }
   }
-  for (std::int64_t k = 0; k < depth; ++k) std::fill(panel + k * width + count, panel + (k + 1) * width, T(0));
+  for (std::int64_t k = 0; k < depth; ++k) std::fill(panel + k * width + count, panel + k * width + filled, T(0));
 }
 
-/// The rows of a block cut into tiles of nearly the same height, none higher than kGemmTile.rows: a
-/// tile of one row would wait for each multiply-add.
+/// Packs one panel of alpha * b [depth, columns].
+template <class T>
+void pack_panel(View<const T, 2> b, const PanelSplit<T>& split, std::int64_t panel, T alpha, T* panels) {
+  const std::int64_t column = split.first_column(panel), width = split.num_vectors(panel) * kLanes<T>;
+  pack_columns(b, column, std::min(width, b.size(1) - column), width, alpha, panels + column * b.size(0), width);
+}
+
+/// Packs all panels of alpha * b, one after the other.
+template <class T>
+void pack_panels(View<const T, 2> b, T alpha, T* panels) {
+  const PanelSplit<T> split(b.size(1));
+  for (std::int64_t panel = 0; panel < split.panels(); ++panel) pack_panel(b, split, panel, alpha, panels);
+}
+
+/// The rows of a block cut into tiles of nearly the same height, none higher than `highest`: a tile of
+/// one row would wait for each multiply-add.
 struct RowSplit {
   std::int64_t tiles, rows_each, higher;
 
-  explicit RowSplit(std::int64_t rows) {
-    tiles = ceil_div(rows, kGemmTile.rows);
+  RowSplit(std::int64_t rows, std::int64_t highest) {
+    tiles = ceil_div(rows, highest);
     rows_each = tiles == 0 ? 0 : rows / tiles;
     higher = rows - tiles * rows_each;
   }
@@ -100,12 +134,12 @@ struct RowSplit {
   std::int64_t num_rows(std::int64_t tile) const { return rows_each + (tile < higher ? 1 : 0); }
 };
 
-/// Packs rows for tiles: [tile][depth][rows of the tile]. Depth is the outer loop because rows that
-/// need packing usually lie side by side.
+/// Packs rows for tiles as high as kGemmTile: [tile][depth][rows of the tile]. Depth is the outer loop because rows
+/// that need packing usually lie side by side.
 template <class T>
 void pack_rows(std::int64_t rows, std::int64_t depth, const T* a, std::int64_t row_stride, std::int64_t depth_stride,
                T* packed) {
-  const RowSplit split(rows);
+  const RowSplit split(rows, kGemmTile.rows);
   for (std::int64_t k = 0; k < depth; ++k) {
     for (std::int64_t tile = 0; tile < split.tiles; ++tile) {
       const std::int64_t row0 = split.first_row(tile), height = split.num_rows(tile);

@@ -35,4 +35,5 @@
 
 #include "hwy/foreach_target.h"
 // Once per target, so outside the guard.
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"

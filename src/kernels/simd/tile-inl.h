@@ -16,75 +16,197 @@
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
-/// The left operand. Depth is the axis that is summed over.
-template <class T>
-struct Rows {
-  const T* data;
-  std::int64_t row_stride, depth_stride;
+/// The left operand of a tile where it lies: depth, the axis that is summed over, side by side. Every
+/// third row has a pointer and the others are one or two strides from it, which an address holds; from a
+/// single pointer GCC makes an address for each row and k, more than there are registers.
+template <class T, int kRows>
+class PlainRows {
+ public:
+  HWY_INLINE PlainRows(const T* data, std::int64_t row_stride) : row_stride_(row_stride) {
+    ENNEAD_UNROLL
+    for (int i = 0; i < kThirds; ++i) {
+      third_[i] = data + 3 * i * row_stride;
+      asm("" : "+r"(third_[i]));  // so that it stays one
+    }
+  }
+  HWY_INLINE T at(int row, int k) const { return (third_[row / 3] + row % 3 * row_stride_)[k]; }
+  HWY_INLINE void advance(int k) {
+    ENNEAD_UNROLL
+    for (int i = 0; i < kThirds; ++i) third_[i] += k;
+  }
+
+ private:
+  static constexpr int kThirds = (kRows + 2) / 3;
+  const T* third_[kThirds];
+  std::int64_t row_stride_;
 };
 
-/// acc[i][j] += sum_k rows[i, k] * panel[k][j], k ascending; a row of the panel is kVectors vectors.
+/// The left operand of a tile as pack_rows() writes it: rows side by side.
+template <class T, int kRows>
+struct PackedRows {
+  const T* data;
+
+  HWY_INLINE T at(int row, int k) const { return data[k * kRows + row]; }
+  HWY_INLINE void advance(int k) { data += k * kRows; }
+};
+
+/// The right operand of a tile: vectors side by side, rows kStride elements apart.
+template <class T, std::int64_t kStride>
+struct Panel {
+  const T* data;
+
+  HWY_INLINE const T* at(int k) const { return data + k * kStride; }
+  HWY_INLINE void advance(int k) { data += k * kStride; }
+};
+
+/// The same with a stride that is known late: two rows have a pointer each, as in PlainRows.
+template <class T>
+class StridedPanel {
+ public:
+  HWY_INLINE StridedPanel(const T* data, std::int64_t stride) : rows_{data, data + stride}, stride_(stride) {
+    asm("" : "+r"(rows_[0]), "+r"(rows_[1]));
+  }
+  HWY_INLINE const T* at(int k) const { return rows_[k]; }
+  HWY_INLINE void advance(int k) {
+    rows_[0] += k * stride_;
+    rows_[1] += k * stride_;
+  }
+
+ private:
+  const T* rows_[2];
+  std::int64_t stride_;
+};
+
+/// sum += a * b, in the register that holds the sum: given the intrinsic, GCC 12 lets a sum of many wander
+/// from register to register and copies some of them back in each turn of the loop.
+template <class T>
+HWY_INLINE void add_product(Vec<T> a, Vec<T> b, Vec<T>& sum) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(T) == 4) {
+    asm("vfmadd231ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  } else {
+    asm("vfmadd231pd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  }
+#else
+  sum = hn::MulAdd(a, b, sum);
+#endif
+}
+
+/// Memory that will be needed soon, fetched into the nearest cache a little with every other k.
+template <class T>
+struct Upcoming {
+  const T* data;      ///< need not be readable: a prefetch does not fault
+  std::int64_t step;  ///< elements per two k
+};
+
+/// acc[i][j] += sum_k rows[i, k] * panel[k][j], k ascending.
 /// The order of one element's sum does not depend on the tile's shape, so its bits do not either.
-template <int kRows, int kVectors, class T>
-HWY_INLINE void accumulate(std::int64_t depth, Rows<T> rows, const T* HWY_RESTRICT panel,
+/// Two k per turn: the hardware fetches one stride ahead of each load, and with one k that is too
+/// late for a panel in the second level cache (3-7 points); four k lose as much again to the decoder.
+template <int kRows, int kVectors, class T, class Rows, class Panel>
+HWY_INLINE void accumulate(std::int64_t depth, Rows rows, Panel panel, Upcoming<T> upcoming,
                            Vec<T> (&acc)[kRows][kVectors]) {
   const Tag<T> d;
-  const T* HWY_RESTRICT a = rows.data;
-  ENNEAD_NO_UNROLL
-  for (std::int64_t k = 0; k < depth; ++k) {
-    Vec<T> b[kVectors];
+  if (depth % 2 != 0) {
     ENNEAD_UNROLL
-    for (int j = 0; j < kVectors; ++j) b[j] = hn::LoadU(d, panel + j * kLanes<T>);
-    ENNEAD_UNROLL
-    for (int i = 0; i < kRows; ++i) {
-      const Vec<T> broadcast = hn::Set(d, a[i * rows.row_stride]);
+    for (int j = 0; j < kVectors; ++j) {
+      const Vec<T> b = hn::LoadU(d, panel.at(0) + j * kLanes<T>);
       ENNEAD_UNROLL
-      for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::MulAdd(broadcast, b[j], acc[i][j]);
+      for (int i = 0; i < kRows; ++i) add_product<T>(hn::Set(d, rows.at(i, 0)), b, acc[i][j]);
     }
-    a += rows.depth_stride;
-    panel += kVectors * kLanes<T>;
+    rows.advance(1);
+    panel.advance(1);
+  }
+  ENNEAD_NO_UNROLL
+  for (std::int64_t k = depth / 2; k > 0; --k) {
+    hwy::Prefetch(upcoming.data);
+    ENNEAD_UNROLL
+    for (int u = 0; u < 2; ++u) {
+      Vec<T> b[kVectors];
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) b[j] = hn::LoadU(d, panel.at(u) + j * kLanes<T>);
+      ENNEAD_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        const Vec<T> a = hn::Set(d, rows.at(i, u));
+        ENNEAD_UNROLL
+        for (int j = 0; j < kVectors; ++j) add_product<T>(a, b[j], acc[i][j]);
+      }
+    }
+    rows.advance(2);
+    panel.advance(2);
+    upcoming.data += upcoming.step;
   }
 }
 
-/// Rows of memory whose columns lie side by side.
+/// One full tile: c = start + rows * panel, or c + rows * panel.
 template <class T>
-struct RowMajor {
-  T* data;
-  std::int64_t row_stride;
+struct TileArgs {
+  std::int64_t depth;
+  const T* rows;
+  std::int64_t row_stride;  ///< of the rows; not used when they are packed
+  const T* panel;
+  Upcoming<T> upcoming;
+  const T* start;                 ///< a value per column; nullptr: go on from c
+  T* columns[kWideTile.vectors];  ///< where each vector of columns starts in the first row of c
+  std::int64_t c_stride;          ///< between rows of c
 };
 
-/// c = start + rows * panel for one full tile. A bias is a start with row stride 0; to add to c,
-/// start from it.
-template <int kRows, int kVectors, class T>
-HWY_NOINLINE void multiply_tile(std::int64_t depth, Rows<T> rows, const T* HWY_RESTRICT panel, RowMajor<const T> start,
-                                RowMajor<T> c) {
+/// A tile so deep asks for the lines of its result before it starts: stores to lines that are far away hold up the
+/// tile that follows (3 points). A shallower one would wait for them instead.
+constexpr std::int64_t kDeep = 256;
+
+/// Multiplies with the first kVectors of the kPanelVectors of a panel.
+template <int kRows, int kVectors, int kPanelVectors, bool kPacked, class T>
+HWY_NOINLINE void multiply_tile(const TileArgs<T>& tile) {
   const Tag<T> d;
   Vec<T> acc[kRows][kVectors];
-  ENNEAD_UNROLL
-  for (int i = 0; i < kRows; ++i) {
+  const std::int64_t stride = tile.c_stride;
+  if (tile.start) {
+    if (tile.depth >= kDeep) {
+      ENNEAD_UNROLL
+      for (int j = 0; j < kVectors; ++j) {
+        ENNEAD_UNROLL
+        for (int i = 0; i < kRows; ++i) prefetch_for_write(tile.columns[j] + i * stride);
+      }
+    }
     ENNEAD_UNROLL
-    for (int j = 0; j < kVectors; ++j) acc[i][j] = hn::LoadU(d, start.data + i * start.row_stride + j * kLanes<T>);
+    for (int j = 0; j < kVectors; ++j) {
+      const Vec<T> start = hn::LoadU(d, tile.start + j * kLanes<T>);
+      ENNEAD_UNROLL
+      for (int i = 0; i < kRows; ++i) acc[i][j] = start;
+    }
+  } else {
+    ENNEAD_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      ENNEAD_UNROLL
+      for (int i = 0; i < kRows; ++i) acc[i][j] = hn::LoadU(d, tile.columns[j] + i * stride);
+    }
   }
-  accumulate(depth, rows, panel, acc);
+  const Panel<T, kPanelVectors * kLanes<T>> panel{tile.panel};
+  if constexpr (kPacked) {
+    accumulate(tile.depth, PackedRows<T, kRows>{tile.rows}, panel, tile.upcoming, acc);
+  } else {
+    accumulate(tile.depth, PlainRows<T, kRows>(tile.rows, tile.row_stride), panel, tile.upcoming, acc);
+  }
   ENNEAD_UNROLL
-  for (int i = 0; i < kRows; ++i) {
+  for (int j = 0; j < kVectors; ++j) {
     ENNEAD_UNROLL
-    for (int j = 0; j < kVectors; ++j) hn::StoreU(acc[i][j], d, c.data + i * c.row_stride + j * kLanes<T>);
+    for (int i = 0; i < kRows; ++i) hn::StoreU(acc[i][j], d, tile.columns[j] + i * stride);
   }
 }
 
 template <class T>
-using TileFunction = void (*)(std::int64_t depth, Rows<T> rows, const T* HWY_RESTRICT panel, RowMajor<const T> start,
-                              RowMajor<T> c);
+using TileFunction = void (*)(const TileArgs<T>& tile);
 
-template <int kVectors, class T, std::size_t... kIndex>
+template <int kVectors, int kPanelVectors, bool kPacked, class T, std::size_t... kIndex>
 constexpr std::array<TileFunction<T>, sizeof...(kIndex)> tile_functions(std::index_sequence<kIndex...>) {
-  return {multiply_tile<static_cast<int>(kIndex) + 1, kVectors, T>...};
+  return {multiply_tile<static_cast<int>(kIndex) + 1, kVectors, kPanelVectors, kPacked, T>...};
 }
 
-/// kTileFunctions<kVectors, T>[rows - 1] multiplies a tile of that many rows.
-template <int kVectors, class T>
-constexpr auto kTileFunctions = tile_functions<kVectors, T>(std::make_index_sequence<kGemmTile.rows>());
+/// kTileFunctions<...>[rows - 1] is multiply_tile<rows, ...>.
+template <int kVectors, int kPanelVectors, bool kPacked, class T>
+constexpr auto kTileFunctions =
+    tile_functions<kVectors, kPanelVectors, kPacked, T>(std::make_index_sequence<tile_rows(kVectors)>());
 
 }  // namespace ennead::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -21,17 +21,22 @@ struct Tile {
   int rows, vectors;
 };
 
+// kWideTile takes the columns that do not divide into tiles, one vector more at a time: a tile of a
+// single vector would load as often as it multiplies. Targets without the registers for it repeat kGemmTile.
 #if HWY_TARGET == HWY_AVX3
-constexpr Tile kGemmTile = {6, 4};
+constexpr Tile kGemmTile = {8, 3}, kWideTile = {6, 4};
 #elif HWY_TARGET == HWY_AVX2
-constexpr Tile kGemmTile = {6, 2};
+constexpr Tile kGemmTile = {6, 2}, kWideTile = kGemmTile;
 #elif HWY_TARGET == HWY_SSE4
-constexpr Tile kGemmTile = {6, 2};
+constexpr Tile kGemmTile = {6, 2}, kWideTile = kGemmTile;
 #elif HWY_TARGET == HWY_NEON
-constexpr Tile kGemmTile = {8, 3};
+constexpr Tile kGemmTile = {8, 3}, kWideTile = {6, 4};
 #else
-constexpr Tile kGemmTile = {4, 2};
+constexpr Tile kGemmTile = {4, 2}, kWideTile = kGemmTile;
 #endif
+
+/// Rows of the tiles that are `vectors` wide.
+constexpr int tile_rows(std::int64_t vectors) { return vectors > kGemmTile.vectors ? kWideTile.rows : kGemmTile.rows; }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

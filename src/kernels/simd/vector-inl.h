@@ -48,6 +48,12 @@ HWY_INLINE Vec<T> load_first(const T* p, std::int64_t count) {
 #endif
 }
 
+/// Brings the line at p near, to be written; p need not be valid.
+template <class T>
+HWY_INLINE void prefetch_for_write(T* p) {
+  __builtin_prefetch(p, 1);
+}
+
 /// Stores the first min(count, kLanes) elements; writes nothing beyond them.
 template <class T>
 HWY_INLINE void store_first(Vec<T> v, T* p, std::int64_t count) {
