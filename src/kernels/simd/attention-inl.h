@@ -55,6 +55,7 @@ class AttentionQueue {
 template <class T>
 struct AttentionWorker {
   std::int64_t* packed;  ///< {group, steps packed of it}
+  T* values;             ///< memory for head.values
   PackedHead<T> head;
   BlockScratch<T> block;
 
@@ -65,7 +66,7 @@ struct AttentionWorker {
     worker.head.head_dim = args.k.size(3);
     worker.head.value_stride = padded_row<T>(args.v.size(3));
     worker.head.keys = take_scratch<T>(memory, keys * worker.head.head_dim);
-    worker.head.values = take_scratch<T>(memory, keys * worker.head.value_stride);
+    worker.values = take_scratch<T>(memory, keys * worker.head.value_stride);
     worker.head.key_norms = take_scratch<T>(memory, num_steps);
     worker.head.value_maxima = take_scratch<T>(memory, num_steps);
     worker.block = BlockScratch<T>::take(memory, args.k.size(3), args.v.size(3));
@@ -84,26 +85,38 @@ std::size_t attention_scratch(const AttentionArgs<T>& args, int threads) {
   return static_cast<std::size_t>(threads) * AttentionWorker<T>::bytes(args);
 }
 
-/// Scores are powers of two after this factor, unless a score_mod must see them first.
+/// Keys are packed times this: scores come out as powers of two, unless a score_mod must see them first.
 template <class T>
-T query_scale(const AttentionArgs<T>& args) {
+T key_factor(const AttentionArgs<T>& args) {
   constexpr double kLog2E = 1.4426950408889634;
   const bool natural = args.score_mod.function != nullptr;
   return natural ? args.scale : static_cast<T>(static_cast<double>(args.scale) * kLog2E);
 }
 
+/// A head's rows [row, row + rows), as far as there are any, for Feed. Rows of spread elements are not fetched.
+template <class T>
+FeedRows<T> rows_ahead(const View<const T, 2>& head, std::int64_t row, std::int64_t rows) {
+  if (head.stride(1) != 1 || row >= head.size(0)) return {};
+  return {head.data + row * head.stride(0), std::min(rows, head.size(0) - row), head.stride(0), head.size(1)};
+}
+
 /// Attention of one block of queries.
 template <class T>
 void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::int64_t query,
-                    AttentionWorker<T>& worker) {
+                    AttentionWorker<T>& worker, Feed<T>& feed) {
   const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, args.q.size(2) - query);
-  const std::int64_t head_dim = args.q.size(3), query_stride = padded_row<T>(head_dim);
   const View<const T, 2> q = args.q[mask.batch][mask.head];
-  const T scale = query_scale(args);
+  const std::int64_t head_dim = q.size(1);
+  // Queries are read an element at a time: where they lie, if their elements lie side by side.
+  const bool in_place = q.stride(1) == 1;
+  const T* const queries = in_place ? q.data + query * q.stride(0) : worker.block.queries;
+  const std::int64_t query_stride = in_place ? q.stride(0) : head_dim;
   for (std::int64_t i = 0; i < rows; ++i) {
-    T* row = worker.block.queries + i * query_stride;
-    copy_row<true>(q.data + (query + i) * q.stride(0), q.stride(1), head_dim, scale, row, query_stride);
-    worker.block.query_norms[i] = row_norm(row, query_stride);
+    if (!in_place) {
+      const T* from = q.data + (query + i) * q.stride(0);
+      for (std::int64_t j = 0; j < head_dim; ++j) worker.block.queries[i * head_dim + j] = from[j * q.stride(1)];
+    }
+    worker.block.query_norms[i] = row_norm(queries + i * query_stride, head_dim);
   }
   const View<T, 2> out = args.out[mask.batch][mask.head];
   BlockOutput<T> to{out.data + query * out.stride(0), out.stride(0), out.stride(1), args.v.size(3), nullptr, 0};
@@ -112,15 +125,45 @@ void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::
     to.lse = lse.data + query * lse.stride(0);
     to.lse_stride = lse.stride(0);
   }
-  attend_block<T>(mask, worker.head, query, rows, worker.block.queries, query_stride, worker.block, to);
+  attend_block<T>(mask, worker.head, query, rows, queries, query_stride, worker.block, to, feed);
 }
 
+/// Keys and values of another group are fetched ahead only when they leave room for those in use.
+constexpr std::int64_t kAheadBytes = 1 << 19;
+
+/// Has `feed` fetch what follows a unit: the rows of its result, the queries of the next unit and, once in an
+/// item, the keys and values of the group that this worker will probably take next.
+template <class T>
+void feed_unit(const AttentionArgs<T>& args, const AttentionQueue& queue, const AttentionQueue::Item& item,
+               std::int64_t next_group, std::int64_t unit, Feed<T>& feed) {
+  const std::int64_t kv_heads = args.k.size(1), heads_per_group = args.q.size(1) / kv_heads;
+  const auto head_of = [&](const auto& view, std::int64_t group, std::int64_t at) {
+    const auto head = view[group / kv_heads][group % kv_heads * heads_per_group + queue.head(at)];
+    return View<const T, 2>{head.data, {head.size(0), head.size(1)}, {head.stride(0), head.stride(1)}};
+  };
+  const std::int64_t bytes = args.k.size(2) * (args.k.size(3) + args.v.size(3)) * std::int64_t{sizeof(T)};
+  if (unit == item.begin && next_group >= 0 && bytes <= kAheadBytes) {
+    const std::int64_t batch = next_group / kv_heads, head = next_group % kv_heads;
+    feed.add(rows_ahead<T>(args.v[batch][head], 0, args.v.size(2)));
+    feed.add(rows_ahead<T>(args.k[batch][head], 0, args.k.size(2)));
+  }
+  if (unit + 1 < item.end) {
+    feed.add(rows_ahead<T>(head_of(args.q, item.group, unit + 1), queue.first_query(unit + 1), kBlockQueries));
+  } else if (next_group >= 0) {
+    feed.add(rows_ahead<T>(head_of(args.q, next_group, 0), queue.first_query(0), kBlockQueries));
+  }
+  feed.add(rows_ahead<T>(head_of(args.out, item.group, unit), queue.first_query(unit), kBlockQueries));
+}
+
+/// `next_group`: that of the item this worker will probably take next; -1: no other.
 template <class T>
 void run_attention_item(const AttentionArgs<T>& args, const AttentionQueue& queue, const AttentionQueue::Item& item,
-                        AttentionWorker<T>& worker) {
+                        std::int64_t next_group, AttentionWorker<T>& worker) {
   const std::int64_t kv_heads = args.k.size(1), heads_per_group = args.q.size(1) / kv_heads;
   const std::int64_t batch = item.group / kv_heads, kv_head = item.group % kv_heads, num_keys = args.k.size(2);
   const View<const T, 2> k = args.k[batch][kv_head], v = args.v[batch][kv_head];
+  Feed<T> feed;
+  worker.head.values = values_in_place(v) ? v.data : worker.values;
   if (worker.packed[0] != item.group) {
     worker.packed[0] = item.group;
     worker.packed[1] = 0;
@@ -131,9 +174,10 @@ void run_attention_item(const AttentionArgs<T>& args, const AttentionQueue& queu
     const std::int64_t last = std::min<std::int64_t>(args.q.size(2), query + kBlockQueries) - 1;
     for (const std::int64_t steps = ceil_div(mask.limit(last), kStepKeys); worker.packed[1] < steps;
          ++worker.packed[1]) {
-      pack_step(k, v, worker.packed[1], worker.head);
+      pack_step(k, key_factor(args), v, worker.packed[1], worker.values, worker.head);
     }
-    attend_queries(args, mask, query, worker);
+    feed_unit(args, queue, item, next_group, unit, feed);
+    attend_queries(args, mask, query, worker, feed);
   }
 }
 
@@ -149,7 +193,9 @@ void attention(Executor& executor, const AttentionArgs<T>& args, std::byte* scra
   const AttentionQueue queue(args, threads);
   executor.run(queue.size(), [&](std::int64_t index, int worker_index) {
     AttentionWorker<T> worker = worker_at(worker_index);
-    run_attention_item(args, queue, queue.item(index), worker);
+    const AttentionQueue::Item item = queue.item(index);
+    const std::int64_t next = index + threads < queue.size() ? queue.item(index + threads).group : item.group;
+    run_attention_item(args, queue, item, next == item.group ? -1 : next, worker);
   });
 }
 

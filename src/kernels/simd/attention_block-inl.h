@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
 /// Queries of a block: a multiple of the tile's rows.
-constexpr int kBlockQueries = 96;
+constexpr int kBlockQueries = 192;
 template <class T>
 constexpr int kStepPanels = kStepKeys / kPanelKeys<T>;
 
@@ -34,7 +34,7 @@ constexpr T kBoundedValue = static_cast<T>(std::int64_t{1} << 60);
 /// Memory of one worker for the block it is at.
 template <class T>
 struct BlockScratch {
-  T* queries;           ///< [kBlockQueries][query_stride]
+  T* queries;           ///< [kBlockQueries][head_dim]: those that are not used in place
   T* query_norms;       ///< [kBlockQueries] |q|^2
   T* out;               ///< [kBlockQueries][value_stride]
   T* sums;              ///< [kBlockQueries] vectors
@@ -48,7 +48,7 @@ struct BlockScratch {
   static BlockScratch take(std::byte*& memory, std::int64_t head_dim, std::int64_t value_dim) {
     const std::int64_t value_stride = padded_row<T>(value_dim);
     BlockScratch scratch;
-    scratch.queries = take_scratch<T>(memory, kBlockQueries * padded_row<T>(head_dim));
+    scratch.queries = take_scratch<T>(memory, kBlockQueries * head_dim);
     scratch.query_norms = take_scratch<T>(memory, kBlockQueries);
     scratch.out = take_scratch<T>(memory, kBlockQueries * value_stride);
     scratch.sums = take_scratch<T>(memory, kBlockQueries * kLanes<T>);
@@ -67,7 +67,7 @@ template <class T>
 struct QueryTile {
   std::int64_t query;  ///< the first one
   std::int64_t rows;
-  const T* queries;  ///< rows query_stride apart, scaled
+  const T* queries;  ///< rows query_stride apart
   std::int64_t query_stride;
   T* out;
   T* sums;
@@ -124,6 +124,47 @@ int vectors_of(std::int64_t keys) {
   return static_cast<int>(std::min<std::int64_t>(kScoreVectors, ceil_div(keys, kLanes<T>)));
 }
 
+/// Rows of memory that will be needed soon: the line at one offset of many rows, then the next line of them.
+template <class T>
+struct FeedRows {
+  const T* data;
+  std::int64_t rows, row_stride, row_elements;
+};
+
+/// What the score tiles fetch while they multiply: groups of rows, the last one added first.
+template <class T>
+class Feed {
+ public:
+  /// Nothing happens when there is no room: it is only about speed.
+  void add(const FeedRows<T>& rows) {
+    if (count_ < kMost && rows.rows > 0) waiting_[count_++] = {rows, 0, 0};
+  }
+
+  /// For a tile that takes `turns`; `otherwise` when there is nothing left to fetch.
+  Upcoming<T> take(std::int64_t turns, const T* otherwise) {
+    if (count_ == 0 || turns == 0) return {otherwise, 0};
+    Waiting& next = waiting_[count_ - 1];
+    const Upcoming<T> taken{next.rows.data + next.row * next.rows.row_stride + next.offset, next.rows.row_stride};
+    next.offset += kLine;
+    if (next.offset >= next.rows.row_elements) {
+      next.offset = 0;
+      next.row += turns;
+    }
+    if (next.row >= next.rows.rows) --count_;
+    return taken;
+  }
+
+ private:
+  static constexpr int kMost = 8;
+  static constexpr std::int64_t kLine = 64 / sizeof(T);
+  struct Waiting {
+    FeedRows<T> rows;
+    std::int64_t row, offset;
+  };
+  Waiting waiting_[kMost];
+  int count_ = 0;
+};
+
 /// A run of panels of a step: keys [begin, end) counted from the step's first.
 struct KeyRun {
   std::int64_t begin, end;
@@ -134,8 +175,8 @@ struct KeyRun {
 template <class T>
 class HeadAttention {
  public:
-  HeadAttention(const HeadMask<T>& mask, const PackedHead<T>& head, const BlockScratch<T>& scratch)
-      : mask_(mask), head_(head), scratch_(scratch) {}
+  HeadAttention(const HeadMask<T>& mask, const PackedHead<T>& head, const BlockScratch<T>& scratch, Feed<T>& feed)
+      : mask_(mask), head_(head), scratch_(scratch), feed_(feed) {}
 
   /// Folds the keys of one step into the sums of `tile`.
   void step(const QueryTile<T>& tile, std::int64_t first_key) {
@@ -192,11 +233,12 @@ class HeadAttention {
   }
 
   /// Scores or weights of the tile with the panel at `key`, register tile by register tile.
-  void run_scores(ScoreKind kind, const QueryTile<T>& tile, std::int64_t key, ScoreTile<T> scores) const {
+  void run_scores(ScoreKind kind, const QueryTile<T>& tile, std::int64_t key, ScoreTile<T> scores) {
     for (std::int64_t row = 0; row < tile.rows;) {
       const int rows = next_rows(tile.rows - row);
       // Rows see different numbers of keys: stop at the last vector that any of these sees.
       const std::int64_t seen = mask_.limit(tile.query + row + rows - 1) - key;
+      scores.upcoming = feed_.take(head_.head_dim / 2, scores.panel);
       if (seen > 0) run_score_rows(rows, kind, vectors_of<T>(seen), scores);
       scores.queries += rows * tile.query_stride;
       scores.weights += rows * kWeightStride;
@@ -283,6 +325,7 @@ class HeadAttention {
   const HeadMask<T>& mask_;
   const PackedHead<T>& head_;
   const BlockScratch<T>& scratch_;
+  Feed<T>& feed_;
   std::int64_t num_panels_ = 0;
   PanelKind kinds_[kStepPanels<T>];
 };
@@ -321,12 +364,12 @@ void finish_row(const T* sums, const T* weighted, T reference, const BlockOutput
   if (to.lse) to.lse[row * to.lse_stride] = empty ? -kInfinity<T> : static_cast<T>(log_sum(total, reference));
 }
 
-/// Attention of `rows` <= kBlockQueries queries from `query`, which lie scaled in `queries`; their norms are in
-/// scratch.query_norms.
+/// Attention of `rows` <= kBlockQueries queries from `query`, which lie in `queries`; their norms are in
+/// scratch.query_norms. Meanwhile `feed` is fetched.
 template <class T>
 void attend_block(const HeadMask<T>& mask, const PackedHead<T>& head, std::int64_t query, std::int64_t rows,
-                  const T* queries, std::int64_t query_stride, const BlockScratch<T>& scratch,
-                  const BlockOutput<T>& to) {
+                  const T* queries, std::int64_t query_stride, const BlockScratch<T>& scratch, const BlockOutput<T>& to,
+                  Feed<T>& feed) {
   const Tag<T> d;
   constexpr int kMaxTiles = kBlockQueries / kTileRows;
   std::fill_n(scratch.out, rows * head.value_stride, T(0));
@@ -356,7 +399,7 @@ void attend_block(const HeadMask<T>& mask, const PackedHead<T>& head, std::int64
     std::fill_n(tile.references, tile.rows, tile.bounded ? T(0) : -kInfinity<T>);
   }
 
-  HeadAttention<T> attention(mask, head, scratch);
+  HeadAttention<T> attention(mask, head, scratch, feed);
   for (std::int64_t s = 0; s < num_steps; ++s) {
     for (std::int64_t t = 0; t < num_tiles; ++t) attention.step(tiles[t], s * kStepKeys);
   }

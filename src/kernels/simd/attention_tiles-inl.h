@@ -55,7 +55,7 @@ HWY_INLINE hn::Mask<Tag<T>> mask_of_bits(std::uint64_t bits, int vector) {
 template <class T>
 struct ScoreTile {
   std::int64_t head_dim;
-  const T* queries;  ///< rows of scaled queries
+  const T* queries;  ///< rows of queries
   std::int64_t query_stride;
   const T* panel;  ///< [head_dim][kPanelKeys]
   Upcoming<T> upcoming;

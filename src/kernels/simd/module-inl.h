@@ -126,6 +126,7 @@ Block<T> layer_block(const PackedLinear<T>& layer, std::int64_t rows) {
 template <class T>
 struct ProjectedHead {
   PackedHead<T> packed;
+  T* values;   ///< memory of packed.values
   T* queries;  ///< [num_tokens][padded head_dim], scaled
 
   static ProjectedHead take(std::byte*& memory, const ModuleArgs<T>& args) {
@@ -135,7 +136,8 @@ struct ProjectedHead {
     head.packed.head_dim = head_dim;
     head.packed.value_stride = stride;
     head.packed.keys = take_scratch<T>(memory, keys * head_dim);
-    head.packed.values = take_scratch<T>(memory, keys * stride);
+    head.values = take_scratch<T>(memory, keys * stride);
+    head.packed.values = head.values;
     head.packed.key_norms = take_scratch<T>(memory, num_steps);
     head.packed.value_maxima = take_scratch<T>(memory, num_steps);
     head.queries = take_scratch<T>(memory, args.x.size(1) * stride);
@@ -246,7 +248,7 @@ class ModuleCall {
     const std::int64_t batch = batch_head / args_.num_heads, head = batch_head % args_.num_heads;
     const std::int64_t first = step * kStepKeys, num_tokens = args_.x.size(1);
     const std::int64_t rows = std::min(kStepKeys, num_tokens - first), stride = to.packed.value_stride;
-    T* const starts[] = {to.queries + first * stride, own.keys, to.packed.values + first * stride};
+    T* const starts[] = {to.queries + first * stride, own.keys, to.values + first * stride};
     Block<T> block = layer_block(weights_.head_layer(head), rows);
     block.targets = own.targets;
     block.row_stride = stride;
@@ -260,8 +262,8 @@ class ModuleCall {
       multiply_chunks(block, args_.x[batch], first + row, next < num_tokens ? next : 0, own.packed_rows);
     }
     const View<const T, 2> keys{own.keys, {rows, weights_.head_dim()}, {stride, 1}};
-    for (std::int64_t i = 0; i < rows; i += kPanelKeys<T>) pack_key_panel(keys, i, to.packed.panel(first + i));
-    measure_step(to.packed, step, num_tokens);
+    pack_keys(keys, T(1), step, to.packed);
+    to.packed.value_maxima[step] = largest_magnitude<T>(row_maximum(to.packed.values + first * stride, rows * stride));
   }
 
   /// Attention of query blocks [begin, end), counted from the last one: late queries see the most keys.
@@ -283,7 +285,9 @@ class ModuleCall {
                               head_dim,
                               nullptr,
                               0};
-      attend_block<T>(mask, from.packed, query, rows, queries, stride, own.block, to);
+      Feed<T> feed;
+      feed.add({to.out, rows, to.row_stride, head_dim});
+      attend_block<T>(mask, from.packed, query, rows, queries, stride, own.block, to, feed);
     }
   }
 

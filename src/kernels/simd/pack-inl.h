@@ -9,6 +9,7 @@
 #define ENNEAD_KERNELS_SIMD_PACK_INL_H_
 #endif
 #include "kernels/simd/tiles-inl.h"
+#include "kernels/simd/transpose-inl.h"
 #include "kernels/simd/vector-inl.h"
 // clang-format on
 
@@ -46,37 +47,6 @@ class PanelSplit {
   std::int64_t vectors_, wide_ = 0, narrow_;
 };
 
-/// `count` columns whose depth lies side by side, `stride` apart, into column 0.. of a panel: four
-/// columns at a time are interleaved in registers, since plain transposing costs as much as a tenth
-/// of the product when depth is 64.
-template <class T>
-HWY_INLINE void pack_transposed(const T* source, std::int64_t stride, std::int64_t depth, std::int64_t count, T alpha,
-                                T* panel, std::int64_t width) {
-  const Tag<T> d;
-  const Vec<T> factor = hn::Set(d, alpha);
-  const std::int64_t whole = depth / kLanes<T> * kLanes<T>;
-  std::int64_t j = 0;
-  for (; j + 4 <= count; j += 4) {
-    const T* columns = source + j * stride;
-    HWY_ALIGN T interleaved[4 * kLanes<T>];
-    for (std::int64_t k = 0; k < whole; k += kLanes<T>) {
-      hn::StoreInterleaved4(hn::Mul(hn::LoadU(d, columns + k), factor),
-                            hn::Mul(hn::LoadU(d, columns + stride + k), factor),
-                            hn::Mul(hn::LoadU(d, columns + 2 * stride + k), factor),
-                            hn::Mul(hn::LoadU(d, columns + 3 * stride + k), factor), d, interleaved);
-      for (std::int64_t i = 0; i < kLanes<T>; ++i) {
-        std::memcpy(panel + (k + i) * width + j, interleaved + 4 * i, 4 * sizeof(T));
-      }
-    }
-    for (std::int64_t k = whole; k < depth; ++k) {
-      for (std::int64_t i = 0; i < 4; ++i) panel[k * width + j + i] = alpha * columns[i * stride + k];
-    }
-  }
-  for (; j < count; ++j) {
-    for (std::int64_t k = 0; k < depth; ++k) panel[k * width + j] = alpha * source[j * stride + k];
-  }
-}
-
 /// Packs columns [column0, column0 + count) of alpha * b [depth, columns] and zeros up to `filled` columns,
 /// whole vectors, into rows `width` apart.
 template <class T>
@@ -95,7 +65,7 @@ void pack_columns(View<const T, 2> b, std::int64_t column0, std::int64_t count, 
     return;
   }
   if (b.stride(0) == 1) {
-    pack_transposed(source, b.stride(1), depth, count, alpha, panel, width);
+    transpose(source, b.stride(1), count, depth, alpha, panel, width);
   } else {
     for (std::int64_t k = 0; k < depth; ++k) {
       for (std::int64_t j = 0; j < count; ++j) {
