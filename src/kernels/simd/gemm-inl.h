@@ -247,9 +247,10 @@ template <class T>
 ProductCut cut_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, int threads) {
   constexpr std::int64_t kOne = 1, kTasksPerThread = 8;
   ProductCut cut;
-  cut.block_rows = rows_per_block<T>(depth);
-  cut.row_blocks = ceil_div(rows, cut.block_rows);
   cut.panels = PanelSplit<T>(columns).panels();
+  // Rows that meet one panel only are read once: a few are in use while the next few come.
+  cut.block_rows = cut.panels == 1 ? kShallowRows : rows_per_block<T>(depth);
+  cut.row_blocks = ceil_div(rows, cut.block_rows);
   const std::int64_t wanted = threads == 1 ? kOne : ceil_div(kTasksPerThread * threads, std::max(kOne, cut.row_blocks));
   cut.group_panels = std::max(kOne, cut.panels / std::min(wanted, std::max(kOne, cut.panels)));
   cut.groups = ceil_div(cut.panels, cut.group_panels);
