@@ -34,15 +34,17 @@ def main():
     clang = next((path for path in map(shutil.which, ("clang++-19", "clang++")) if path), None)
     if status != 0 or clang is None or "clang" in os.environ.get("ENNEAD_CXX", ""):
         return status
-    # The tile is the same in every kernel; this file holds it in all its heights.
+    # The two files that hold all tiles.
     with tempfile.TemporaryDirectory() as folder:
-        compiled = pathlib.Path(folder) / "linear.o"
-        subprocess.run(
-            [clang, *FLAGS, f"-I{SOURCE}/src", f"-I{SOURCE}/include", "-c", SOURCE / "src/kernels/simd/linear.cpp",
-             "-o", compiled],
-            check=True,
-        )
-        return subprocess.run([sys.executable, TOOL, compiled], check=False).returncode
+        objects = []
+        for name in ("tile", "attention_block"):
+            objects.append(pathlib.Path(folder) / f"{name}.o")
+            subprocess.run(
+                [clang, *FLAGS, f"-I{SOURCE}/src", f"-I{SOURCE}/include", "-c",
+                 SOURCE / f"src/kernels/simd/{name}.cpp", "-o", objects[-1]],
+                check=True,
+            )
+        return subprocess.run([sys.executable, TOOL, *objects], check=False).returncode
 
 
 sys.exit(main())

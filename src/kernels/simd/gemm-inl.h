@@ -60,10 +60,10 @@ struct Block {
 };
 
 /// A tile that misses columns, or whose columns do not lie side by side, goes through a buffer.
-template <int kVectors, class T>
+template <class T>
 HWY_NOINLINE void multiply_partial_tile(TileFunction<T> multiply, TileArgs<T> tile, std::int64_t rows, T* c,
                                         std::int64_t row_stride, std::int64_t column_stride, std::int64_t columns) {
-  constexpr std::int64_t kWidth = kVectors * kLanes<T>;
+  constexpr std::int64_t kWidth = kWideTile.vectors * kLanes<T>;
   HWY_ALIGN T buffer[kGemmTile.rows * kWidth] = {};
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -71,7 +71,7 @@ HWY_NOINLINE void multiply_partial_tile(TileFunction<T> multiply, TileArgs<T> ti
     }
   }
   tile.start = nullptr;
-  for (int j = 0; j < kVectors; ++j) tile.columns[j] = buffer + j * kLanes<T>;
+  for (int j = 0; j < kWideTile.vectors; ++j) tile.columns[j] = buffer + j * kLanes<T>;
   tile.c_stride = kWidth;
   multiply(tile);
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -108,20 +108,26 @@ struct Stretch {
   }
 };
 
-/// Rows [first_row, end_row) of a block times kVectors of the kPanelVectors of a panel, from its vector `vector0`.
-/// Meanwhile what comes next is fetched: read when its turn is there, from a third level cache that is many cores
-/// away, a panel costs as much as 7 points.
-template <int kVectors, int kPanelVectors, bool kPacked, class T>
-HWY_NOINLINE void multiply_vectors(const Block<T>& block, std::int64_t first_row, std::int64_t end_row,
-                                   const PanelSplit<T>& split, std::int64_t panel, std::int64_t vector0) {
-  constexpr std::int64_t kWidth = kVectors * kLanes<T>, kLine = 64 / sizeof(T);
-  HWY_ALIGN static constexpr T kZeros[kWidth] = {};
+/// Rows [first_row, end_row) of a block times `vectors` of a panel, from its vector `vector0`. Meanwhile what comes
+/// next is fetched: read when its turn is there, from a third level cache that is many cores away, a panel costs as
+/// much as 7 points.
+template <class T>
+void multiply_vectors(const Block<T>& block, std::int64_t first_row, std::int64_t end_row, const PanelSplit<T>& split,
+                      std::int64_t panel, std::int64_t vector0, std::int64_t vectors) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  HWY_ALIGN static constexpr T kZeros[kWideTile.vectors * kLanes<T>] = {};
   const std::int64_t first_vector = split.first_vector(panel) + vector0, column0 = first_vector * kLanes<T>;
-  const std::int64_t columns = std::min(kWidth, block.columns - column0);
-  const bool whole = block.targets || (columns == kWidth && block.column_stride == 1);
+  const std::int64_t width = vectors * kLanes<T>, columns = std::min(width, block.columns - column0);
+  const bool whole = block.targets || (columns == width && block.column_stride == 1);
   const Stretch<T> next(block, split, panel);
-  const RowSplit rows_split(end_row - first_row, tile_rows(kVectors));
+  const RowSplit rows_split(end_row - first_row, tile_rows(vectors));
 
+  T* columns0[kWideTile.vectors];
+  for (std::int64_t j = 0; j < kWideTile.vectors; ++j) {
+    const std::int64_t vector = std::min(j, vectors - 1);
+    columns0[j] = block.targets ? block.targets[first_vector + vector]
+                                : block.c + column0 * block.column_stride + vector * kLanes<T>;
+  }
   TileArgs<T> tile;
   tile.depth = block.depth;
   tile.panel = panel_chunk(block, split, panel) + vector0 * kLanes<T>;
@@ -131,44 +137,38 @@ HWY_NOINLINE void multiply_vectors(const Block<T>& block, std::int64_t first_row
   tile.upcoming.data = next.data;
   const std::int64_t turns = std::max<std::int64_t>(1, rows_split.tiles * (block.depth / 2));
   tile.upcoming.step = std::clamp<std::int64_t>(ceil_div(next.elements, turns), 1, kLine);
+  // Tiles come in two heights, the higher ones first.
+  TileFunction<T> multiply = nullptr;
+  std::int64_t height = 0;
   for (std::int64_t t = 0; t < rows_split.tiles; ++t) {
     const std::int64_t row0 = first_row + rows_split.first_row(t), rows = rows_split.num_rows(t);
-    tile.rows = block.a + row0 * (kPacked ? block.depth : block.a_stride);
-    for (int j = 0; j < kVectors; ++j) {
-      T* const column =
-          block.targets ? block.targets[first_vector + j] : block.c + column0 * block.column_stride + j * kLanes<T>;
-      tile.columns[j] = column + row0 * block.row_stride;
+    if (rows != height) {
+      height = rows;
+      multiply = tile_function<T>({rows, vectors, split.num_vectors(panel), block.packed});
     }
-    const TileFunction<T> multiply =
-        kTileFunctions<kVectors, kPanelVectors, kPacked, T>[static_cast<std::size_t>(rows - 1)];
+    tile.rows = block.a + row0 * (block.packed ? block.depth : block.a_stride);
+    for (int j = 0; j < kWideTile.vectors; ++j) tile.columns[j] = columns0[j] + row0 * block.row_stride;
     if (whole) {
       multiply(tile);
     } else {
-      multiply_partial_tile<kVectors>(multiply, tile, rows, tile.columns[0], block.row_stride, block.column_stride,
-                                      columns);
+      multiply_partial_tile(multiply, tile, rows, tile.columns[0], block.row_stride, block.column_stride, columns);
     }
     tile.upcoming.data = std::min(next.data + next.elements, tile.upcoming.data + block.depth / 2 * tile.upcoming.step);
   }
 }
 
-/// multiply_vectors() for a whole panel of `vectors` vectors, at most kVectors.
-template <int kVectors, class T>
-HWY_INLINE void multiply_panel(std::int64_t vectors, const Block<T>& block, std::int64_t first_row,
-                               std::int64_t end_row, const PanelSplit<T>& split, std::int64_t panel) {
-  if constexpr (kVectors > 1) {
-    if (vectors < kVectors) {
-      return multiply_panel<kVectors - 1>(vectors, block, first_row, end_row, split, panel);
-    }
-  }
-  if (!block.packed) {
-    multiply_vectors<kVectors, kVectors, false>(block, first_row, end_row, split, panel, 0);
-  } else if constexpr (kVectors <= kGemmTile.vectors) {
-    multiply_vectors<kVectors, kVectors, true>(block, first_row, end_row, split, panel, 0);
+/// Rows [first_row, end_row) of a block times a panel.
+template <class T>
+void multiply_panel(const Block<T>& block, std::int64_t first_row, std::int64_t end_row, const PanelSplit<T>& split,
+                    std::int64_t panel) {
+  const std::int64_t vectors = split.num_vectors(panel);
+  if (!block.packed || vectors <= kGemmTile.vectors) {
+    multiply_vectors(block, first_row, end_row, split, panel, 0, vectors);
   } else {
     // Rows are packed for tiles as high as kGemmTile, which cannot be as wide.
-    constexpr int kHalf = kVectors / 2;
-    multiply_vectors<kHalf, kVectors, true>(block, first_row, end_row, split, panel, 0);
-    multiply_vectors<kVectors - kHalf, kVectors, true>(block, first_row, end_row, split, panel, kHalf);
+    const std::int64_t half = vectors / 2;
+    multiply_vectors(block, first_row, end_row, split, panel, 0, half);
+    multiply_vectors(block, first_row, end_row, split, panel, half, vectors - half);
   }
 }
 
@@ -180,8 +180,7 @@ void multiply_block(const Block<T>& block) {
   const std::int64_t step = shallow ? kShallowRows : std::max<std::int64_t>(1, block.rows);
   for (std::int64_t row = 0; row < block.rows; row += step) {
     for (std::int64_t panel = block.first_panel; panel < block.end_panel; ++panel) {
-      multiply_panel<kWideTile.vectors>(split.num_vectors(panel), block, row, std::min(block.rows, row + step), split,
-                                        panel);
+      multiply_panel(block, row, std::min(block.rows, row + step), split, panel);
     }
   }
 }

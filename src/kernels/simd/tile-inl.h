@@ -151,62 +151,19 @@ struct TileArgs {
   std::int64_t c_stride;          ///< between rows of c
 };
 
-/// A tile so deep asks for the lines of its result before it starts: stores to lines that are far away hold up the
-/// tile that follows (3 points). A shallower one would wait for them instead.
-constexpr std::int64_t kDeep = 256;
-
-/// Multiplies with the first kVectors of the kPanelVectors of a panel.
-template <int kRows, int kVectors, int kPanelVectors, bool kPacked, class T>
-HWY_NOINLINE void multiply_tile(const TileArgs<T>& tile) {
-  const Tag<T> d;
-  Vec<T> acc[kRows][kVectors];
-  const std::int64_t stride = tile.c_stride;
-  if (tile.start) {
-    if (tile.depth >= kDeep) {
-      ENNEAD_UNROLL
-      for (int j = 0; j < kVectors; ++j) {
-        ENNEAD_UNROLL
-        for (int i = 0; i < kRows; ++i) prefetch_for_write(tile.columns[j] + i * stride);
-      }
-    }
-    ENNEAD_UNROLL
-    for (int j = 0; j < kVectors; ++j) {
-      const Vec<T> start = hn::LoadU(d, tile.start + j * kLanes<T>);
-      ENNEAD_UNROLL
-      for (int i = 0; i < kRows; ++i) acc[i][j] = start;
-    }
-  } else {
-    ENNEAD_UNROLL
-    for (int j = 0; j < kVectors; ++j) {
-      ENNEAD_UNROLL
-      for (int i = 0; i < kRows; ++i) acc[i][j] = hn::LoadU(d, tile.columns[j] + i * stride);
-    }
-  }
-  const Panel<T, kPanelVectors * kLanes<T>> panel{tile.panel};
-  if constexpr (kPacked) {
-    accumulate(tile.depth, PackedRows<T, kRows>{tile.rows}, panel, tile.upcoming, acc);
-  } else {
-    accumulate(tile.depth, PlainRows<T, kRows>(tile.rows, tile.row_stride), panel, tile.upcoming, acc);
-  }
-  ENNEAD_UNROLL
-  for (int j = 0; j < kVectors; ++j) {
-    ENNEAD_UNROLL
-    for (int i = 0; i < kRows; ++i) hn::StoreU(acc[i][j], d, tile.columns[j] + i * stride);
-  }
-}
-
 template <class T>
 using TileFunction = void (*)(const TileArgs<T>& tile);
 
-template <int kVectors, int kPanelVectors, bool kPacked, class T, std::size_t... kIndex>
-constexpr std::array<TileFunction<T>, sizeof...(kIndex)> tile_functions(std::index_sequence<kIndex...>) {
-  return {multiply_tile<static_cast<int>(kIndex) + 1, kVectors, kPanelVectors, kPacked, T>...};
-}
+/// Which tile: the first `vectors` of the `panel_vectors` of a panel, at most tile_rows(vectors) rows.
+struct TileShape {
+  std::int64_t rows, vectors, panel_vectors;
+  bool packed;
+};
 
-/// kTileFunctions<...>[rows - 1] is multiply_tile<rows, ...>.
-template <int kVectors, int kPanelVectors, bool kPacked, class T>
-constexpr auto kTileFunctions =
-    tile_functions<kVectors, kPanelVectors, kPacked, T>(std::make_index_sequence<tile_rows(kVectors)>());
+/// tile.cpp, where each tile is compiled once. There are tiles for whole panels and, of packed rows, for the halves
+/// of one as wide as kWideTile.
+template <class T>
+TileFunction<T> tile_function(const TileShape& shape);
 
 }  // namespace ennead::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
