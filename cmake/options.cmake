@@ -9,7 +9,9 @@ if(ENNEAD_WERROR)
   target_compile_options(ennead_options INTERFACE -Werror)
 endif()
 if(ENNEAD_SANITIZE)
-  target_compile_options(ennead_options INTERFACE -fsanitize=${ENNEAD_SANITIZE} -fno-omit-frame-pointer)
+  # Undefined behaviour would only be printed otherwise, and the test pass.
+  target_compile_options(ennead_options INTERFACE
+    -fsanitize=${ENNEAD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(ennead_options INTERFACE -fsanitize=${ENNEAD_SANITIZE})
 endif()
 
