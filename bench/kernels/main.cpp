@@ -19,7 +19,8 @@ constexpr const char* kUsage =
     "usage: ennead_bench_kernels [--isa NAME] [--threads N] [--dtype float32|float64] [--rounds N]\n"
     "                            [--only TEXT] [--quick] [--json FILE]\n"
     "Times every kernel on every instruction set of this CPU, or on one, between two runs of a loop of\n"
-    "register multiply-adds, and prints the median share of that loop's speed. --only keeps the cases whose\n"
+    "register multiply-adds, and prints the median share of that loop's speed, by CPU time. Of several threads none\n"
+    "did more than the share \"busiest\" of the work. --only keeps the cases whose\n"
     "\"kernel shape\" holds TEXT; --quick keeps a few; --json writes all samples.\n";
 
 struct Options {
@@ -127,8 +128,8 @@ int run(const Options& options) {
   const std::vector<Case> all = cases<T>();
   std::vector<Row> rows;
   int status = 0;
-  std::printf("%-8s %-24s %-22s %10s %10s %8s %8s %8s\n", "isa", "kernel", "shape", "ms", "GFLOP/s", "share", "lowest",
-              "highest");
+  std::printf("%-8s %-24s %-22s %10s %10s %8s %8s %8s%s\n", "isa", "kernel", "shape", "ms", "GFLOP/s", "share",
+              "lowest", "highest", options.threads > 1 ? "  busiest" : "");
   for (const Isa isa : options.isas) {
     const Peak peak = make_peak<T>(isa);
     for (const Case& work : all) {
@@ -143,10 +144,12 @@ int run(const Options& options) {
       rows.push_back({isa, &work, measurement, ready.executed_flops});
       const std::vector<double> shares = measurement.shares();
       const auto [lowest, highest] = std::minmax_element(shares.begin(), shares.end());
-      std::printf("%-8s %-24s %-22s %10.3f %10.1f %8.3f %8.3f %8.3f\n", std::string(name(isa)).c_str(),
+      std::printf("%-8s %-24s %-22s %10.3f %10.1f %8.3f %8.3f %8.3f", std::string(name(isa)).c_str(),
                   work.kernel.c_str(), work.shape.c_str(), measurement.median_wall_seconds() * 1e3,
                   ready.useful_flops / measurement.median_wall_seconds() * 1e-9, measurement.median_share(), *lowest,
                   *highest);
+      if (options.threads > 1) std::printf(" %8.3f", measurement.median_busiest_share());
+      std::printf("\n");
       std::fflush(stdout);
       if (!(measurement.median_share() <= 1.0)) {
         std::fprintf(stderr, "error: a share above 1: the peak loop did not reach the peak\n");

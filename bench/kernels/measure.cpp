@@ -70,6 +70,12 @@ double Measurement::median_wall_seconds() const {
   return median(all);
 }
 
+double Measurement::median_busiest_share() const {
+  std::vector<double> all;
+  for (const Sample& sample : samples) all.push_back(std::min(1.0, sample.wall_seconds / sample.cpu_seconds));
+  return median(all);
+}
+
 Measurement measure(const std::function<void()>& run, double flops, const Peak& peak, int rounds) {
   const double first = wall_seconds();
   run();

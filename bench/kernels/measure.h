@@ -34,6 +34,8 @@ struct Measurement {
   std::vector<double> shares() const;
   double median_share() const;
   double median_wall_seconds() const;
+  /// Wall over CPU time: no thread can have done more than this share of the work.
+  double median_busiest_share() const;
 };
 
 /// Calls `run` twice to warm up, then `rounds` times between two runs of the peak loop that together
