@@ -18,22 +18,16 @@ double wall_seconds() {
 /// CPU time of all threads of this process.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-constexpr double kPeakRunSeconds = 1e-3;
-/// Of the peak loop on either side of a sample.
-constexpr double kShortestPeak = 4e-3, kLongestPeak = 50e-3;
+constexpr double kPeakSeconds = 0.3e-3;
 /// std::clock() counts microseconds: a sample must be long against that, and against waking a thread.
 constexpr double kSampleSeconds = 10e-3;
 
 }  // namespace
 
-double Peak::flops_per_second(double seconds) const {
+double Peak::flops_per_second() const {
   const double start = wall_seconds();
-  double flops = 0, elapsed = 0;
-  do {
-    flops += loop(iterations);
-    elapsed = wall_seconds() - start;
-  } while (elapsed < seconds);
-  return flops / elapsed;
+  const double flops = loop(iterations);
+  return flops / (wall_seconds() - start);
 }
 
 template <class T>
@@ -43,7 +37,7 @@ Peak make_peak(Isa isa) {
     return kernels::kernels_for<T>(isa).peak_loop(iterations, sink.get());
   };
   peak.iterations = 1000;
-  for (double seconds = 0; seconds < kPeakRunSeconds; peak.iterations *= 2) {
+  for (double seconds = 0; seconds < kPeakSeconds; peak.iterations *= 2) {
     const double start = wall_seconds();
     peak.loop(peak.iterations);
     seconds = wall_seconds() - start;
@@ -84,18 +78,17 @@ Measurement measure(const std::function<void()>& run, double flops, const Peak& 
   const double warm = std::min(second - first, wall_seconds() - second);
   const int calls = std::max(1, static_cast<int>(kSampleSeconds / std::max(warm, 1e-9)));
 
-  const double peak_seconds = std::clamp(calls * warm / 2, kShortestPeak, kLongestPeak);
-
   Measurement measurement;
   measurement.flops = flops;
+  double peak_before = peak.flops_per_second();
   for (int round = 0; round < rounds; ++round) {
     Sample sample{};
-    sample.peak_before = peak.flops_per_second(peak_seconds);
+    sample.peak_before = peak_before;
     const double wall = wall_seconds(), cpu = cpu_seconds();
     for (int call = 0; call < calls; ++call) run();
     sample.cpu_seconds = (cpu_seconds() - cpu) / calls;
     sample.wall_seconds = (wall_seconds() - wall) / calls;
-    sample.peak_after = peak.flops_per_second(peak_seconds);
+    sample.peak_after = peak_before = peak.flops_per_second();
     measurement.samples.push_back(sample);
   }
   return measurement;

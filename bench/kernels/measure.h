@@ -13,10 +13,10 @@ namespace ennead::bench {
 /// Arithmetic of the yardstick: multiply-adds on registers, FLOP/s of one thread.
 struct Peak {
   std::function<double(std::int64_t iterations)> loop;  ///< returns the FLOPs it did
-  std::int64_t iterations = 0;                          ///< of a run of about a millisecond
+  std::int64_t iterations = 0;                          ///< of a run short enough to leave the clock as it is
 
-  /// Speed of runs one after the other for at least so long.
-  double flops_per_second(double seconds) const;
+  /// Of one run.
+  double flops_per_second() const;
 };
 
 template <class T>
@@ -38,10 +38,10 @@ struct Measurement {
   double median_busiest_share() const;
 };
 
-/// Calls `run` twice to warm up, then `rounds` times between two runs of the peak loop that together
-/// take about as long: the clock of a core changes from moment to moment, and a short peak picked as
-/// the best of many would be held against the average of a long sample. Short calls are repeated and
-/// averaged.
+/// Calls `run` twice to warm up, then `rounds` times, each between two short runs of the peak loop. They are
+/// short because a core lowers its clock for a kernel and raises it again within two milliseconds of
+/// multiply-adds on registers, by a tenth where this was measured: the peak wanted is that of the clock
+/// at which the kernel ran. Short calls are repeated and averaged.
 Measurement measure(const std::function<void()>& run, double flops, const Peak& peak, int rounds);
 
 double median(std::vector<double> values);
