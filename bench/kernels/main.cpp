@@ -19,9 +19,9 @@ constexpr const char* kUsage =
     "usage: ennead_bench_kernels [--isa NAME] [--threads N] [--dtype float32|float64] [--rounds N]\n"
     "                            [--only TEXT] [--quick] [--json FILE]\n"
     "Times every kernel on every instruction set of this CPU, or on one, between two runs of a loop of\n"
-    "register multiply-adds, and prints the median share of that loop's speed, by CPU time. Of several threads none\n"
-    "did more than the share \"busiest\" of the work. --only keeps the cases whose\n"
-    "\"kernel shape\" holds TEXT; --quick keeps a few; --json writes all samples.\n";
+    "register multiply-adds, and prints the median share of that loop's speed, by CPU time. Of several\n"
+    "threads none did more than the share \"busiest\" of the work. --only keeps the cases whose \"kernel\n"
+    "shape\" holds TEXT; --quick keeps a few; --json writes all samples.\n";
 
 struct Options {
   std::vector<Isa> isas;

@@ -37,10 +37,11 @@ Peak make_peak(Isa isa) {
     return kernels::kernels_for<T>(isa).peak_loop(iterations, sink.get());
   };
   peak.iterations = 1000;
-  for (double seconds = 0; seconds < kPeakSeconds; peak.iterations *= 2) {
+  while (true) {
     const double start = wall_seconds();
     peak.loop(peak.iterations);
-    seconds = wall_seconds() - start;
+    if (wall_seconds() - start >= kPeakSeconds) break;
+    peak.iterations *= 2;
   }
   return peak;
 }

@@ -24,6 +24,9 @@ T* take_scratch(std::byte*& scratch, std::int64_t count) {
   return taken;
 }
 
+/// Where to take from when only the size is asked for: take_scratch() moves it, nothing is read or written.
+inline std::byte* scratch_origin() { return reinterpret_cast<std::byte*>(kAlignment); }
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace ennead::kernels

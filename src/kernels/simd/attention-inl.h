@@ -74,9 +74,9 @@ struct AttentionWorker {
   }
 
   static std::size_t bytes(const AttentionArgs<T>& args) {
-    std::byte* memory = nullptr;
+    std::byte* memory = scratch_origin();
     take(memory, args);
-    return static_cast<std::size_t>(memory - static_cast<std::byte*>(nullptr));
+    return static_cast<std::size_t>(memory - scratch_origin());
   }
 };
 
@@ -131,6 +131,9 @@ void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::
 /// Keys and values of another group are fetched ahead only when they leave room for those in use.
 constexpr std::int64_t kAheadBytes = 1 << 19;
 
+/// Groups that feed_unit() adds for a whole item, before those of its units.
+constexpr int kFeedOfItem = 2;
+
 /// Has `feed` fetch what follows a unit: the rows of its result, the queries of the next unit and, once in an
 /// item, the keys and values of the group that this worker will probably take next.
 template <class T>
@@ -176,6 +179,7 @@ void run_attention_item(const AttentionArgs<T>& args, const AttentionQueue& queu
          ++worker.packed[1]) {
       pack_step(k, key_factor(args), v, worker.packed[1], worker.values, worker.head);
     }
+    feed.shrink(unit == item.begin ? 0 : kFeedOfItem);  // what the last unit did not get to is too late now
     feed_unit(args, queue, item, next_group, unit, feed);
     attend_queries(args, mask, query, worker, feed);
   }

@@ -7,7 +7,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/attention_block.cpp"
 #include "kernels/simd/targets.h"
-#include "kernels/simd/entries-inl.h"
 #include "kernels/simd/attention_block-inl.h"
 #include "kernels/simd/attention_rows-inl.h"
 #include "kernels/simd/attention_tiles-inl.h"
@@ -152,8 +151,10 @@ class HeadAttention {
       const int rows = next_rows(tile.rows - row);
       // Rows see different numbers of keys: stop at the last vector that any of these sees.
       const std::int64_t seen = mask_.limit(tile.query + row + rows - 1) - key;
-      scores.upcoming = feed_.take(head_.head_dim / 2, scores.panel);
-      if (seen > 0) run_score_rows(rows, kind, vectors_of<T>(seen), scores);
+      if (seen > 0) {
+        scores.upcoming = feed_.take(head_.head_dim / 2, scores.panel);
+        run_score_rows(rows, kind, vectors_of<T>(seen), scores);
+      }
       scores.queries += rows * tile.query_stride;
       scores.weights += rows * kWeightStride;
       scores.sums += rows * kLanes<T>;

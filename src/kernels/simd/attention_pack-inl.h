@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, values and queries in the layouts the tiles read, with the norms that tell which scores are
+// Keys and values in the layouts the tiles read, with the norms that tell which scores are
 // bounded.
 
 // clang-format off

@@ -32,20 +32,21 @@ constexpr std::int64_t kShallowRows = 48;  // whole tiles of 6 or 8
 template <class T>
 constexpr std::int64_t rows_per_block(std::int64_t depth) {
   const std::int64_t bytes_per_row = std::max<std::int64_t>(1, std::min(depth, kDepthChunk)) * std::int64_t{sizeof(T)};
-  const std::int64_t tiles = std::clamp<std::int64_t>(kBlockBytes / bytes_per_row / kGemmTile.rows, 4, 96);
+  static_assert(kBlockBytes / (kDepthChunk * sizeof(T)) >= kShallowRows);  // what packed_rows_elements() rests on
+  const std::int64_t tiles = std::min<std::int64_t>(kBlockBytes / bytes_per_row / kGemmTile.rows, 96);
   return tiles * kGemmTile.rows;
 }
 
 /// Some rows of c = start + a * b, or c + a * b, and panels [first_panel, end_panel) of its columns.
 template <class T>
 struct Block {
-  std::int64_t rows, columns, depth;  ///< columns: of the whole b
-  const T* a;                         ///< from depth0, depth side by side; or pack_rows() of such
-  std::int64_t a_stride;              ///< between its rows
-  bool packed = false;                ///< a is packed
-  const T* panels;                    ///< all of b
-  std::int64_t first_panel, end_panel;
-  std::int64_t panel_depth;                        ///< depth of the whole panels
+  std::int64_t rows = 0, columns = 0, depth = 0;  ///< columns: of the whole b
+  const T* a = nullptr;                           ///< from depth0, depth side by side; or pack_rows() of such
+  std::int64_t a_stride = 0;                      ///< between its rows
+  bool packed = false;                            ///< a is packed
+  const T* panels = nullptr;                      ///< all of b
+  std::int64_t first_panel = 0, end_panel = 0;
+  std::int64_t panel_depth = 0;                    ///< depth of the whole panels
   std::int64_t depth0 = 0;                         ///< where in it this chunk of `depth` starts
   T* c = nullptr;                                  ///< first row, column 0 of b
   std::int64_t row_stride = 0, column_stride = 1;  ///< of c
@@ -110,7 +111,7 @@ struct Stretch {
 
 /// Rows [first_row, end_row) of a block times `vectors` of a panel, from its vector `vector0`. Meanwhile what comes
 /// next is fetched: read when its turn is there, from a third level cache that is many cores away, a panel costs as
-/// much as 7 points.
+/// much as 6 points.
 template <class T>
 void multiply_vectors(const Block<T>& block, std::int64_t first_row, std::int64_t end_row, const PanelSplit<T>& split,
                       std::int64_t panel, std::int64_t vector0, std::int64_t vectors) {
@@ -205,6 +206,7 @@ void multiply_chunks(Block<T> block, const View<const T, 2>& a, std::int64_t row
                      T* packed_rows) {
   block.panel_depth = a.size(1);
   block.packed = !reads_in_place(a);
+  const std::int64_t a_stride = a.size(1) == 0 ? 0 : a.stride(0);  // without depth there may be no data
   const bool side_by_side = a.stride(0) == a.size(1) && !block.packed && block.panel_depth <= kDepthChunk;
   if (side_by_side && next_row < a.size(0)) {
     block.next_rows = a.data + next_row * a.stride(0);
@@ -212,8 +214,8 @@ void multiply_chunks(Block<T> block, const View<const T, 2>& a, std::int64_t row
   }
   do {
     block.depth = std::min(kDepthChunk, block.panel_depth - block.depth0);
-    block.a = a.data + row0 * a.stride(0) + block.depth0 * a.stride(1);
-    block.a_stride = a.stride(0);
+    block.a = a.data + row0 * a_stride + block.depth0 * a.stride(1);
+    block.a_stride = a_stride;
     if (block.packed) {
       pack_rows(block.rows, block.depth, block.a, a.stride(0), a.stride(1), packed_rows);
       block.a = packed_rows;

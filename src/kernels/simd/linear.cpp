@@ -21,8 +21,7 @@ std::size_t packed_elements(std::int64_t n, std::int64_t k) {
 
 template <class T>
 void pack_weights(View<const T, 2> w, T* packed) {
-  const View<const T, 2> transposed{w.data, {w.size(1), w.size(0)}, {w.stride(1), w.stride(0)}};
-  pack_panels(transposed, T(1), packed);
+  pack_panels(transposed(w), T(1), packed);
 }
 
 template <class T>

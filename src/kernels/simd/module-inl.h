@@ -59,12 +59,6 @@ void pack_bias(const T* bias, std::int64_t row0, std::int64_t count, T factor, T
   for (std::int64_t n = 0; n < padded_row<T>(count); ++n) to[n] = bias && n < count ? factor * bias[row0 + n] : T(0);
 }
 
-/// w [out, in] as the [in, out] matrix that panels are made of.
-template <class T>
-View<const T, 2> transposed(const View<const T, 2>& w) {
-  return {w.data, {w.size(1), w.size(0)}, {w.stride(1), w.stride(0)}};
-}
-
 template <class T>
 std::size_t module_packed_elements(std::int64_t d_in, std::int64_t d_out, std::int64_t num_heads) {
   return static_cast<std::size_t>(PackedModuleWeights<T>{nullptr, d_in, d_out, num_heads}.elements());
@@ -111,9 +105,8 @@ constexpr std::int64_t kHeadRows = 64;
 
 /// A block of all panels of a layer, to be given its rows and results.
 template <class T>
-Block<T> layer_block(const PackedLinear<T>& layer, std::int64_t rows) {
+Block<T> layer_block(const PackedLinear<T>& layer) {
   Block<T> block;
-  block.rows = rows;
   block.columns = layer.columns;
   block.panels = layer.panels;
   block.first_panel = 0;
@@ -170,9 +163,9 @@ struct ModuleWorker {
 /// Bytes that Part::take() takes.
 template <class Part, class T>
 std::size_t bytes_of(const ModuleArgs<T>& args) {
-  std::byte* memory = nullptr;
+  std::byte* memory = scratch_origin();
   Part::take(memory, args);
-  return static_cast<std::size_t>(memory - static_cast<std::byte*>(nullptr));
+  return static_cast<std::size_t>(memory - scratch_origin());
 }
 
 /// The work of several threads: the last few heads are projected together first and kept, so that
@@ -249,7 +242,7 @@ class ModuleCall {
     const std::int64_t first = step * kStepKeys, num_tokens = args_.x.size(1);
     const std::int64_t rows = std::min(kStepKeys, num_tokens - first), stride = to.packed.value_stride;
     T* const starts[] = {to.queries + first * stride, own.keys, to.values + first * stride};
-    Block<T> block = layer_block(weights_.head_layer(head), rows);
+    Block<T> block = layer_block(weights_.head_layer(head));
     block.targets = own.targets;
     block.row_stride = stride;
     for (std::int64_t row = 0; row < rows; row += kHeadRows) {
@@ -294,7 +287,8 @@ class ModuleCall {
   void project_output(std::int64_t batch, std::int64_t row_block) const {
     const std::int64_t num_tokens = args_.x.size(1), d_out = weights_.d_out, block_rows = rows_per_block<T>(d_out);
     const std::int64_t first = row_block * block_rows;
-    Block<T> block = layer_block(weights_.out_layer(), std::min(block_rows, num_tokens - first));
+    Block<T> block = layer_block(weights_.out_layer());
+    block.rows = std::min(block_rows, num_tokens - first);
     block.c = args_.out.data + batch * args_.out.stride(0) + first * args_.out.stride(1);
     block.row_stride = args_.out.stride(1);
     block.column_stride = args_.out.stride(2);

@@ -47,6 +47,12 @@ class PanelSplit {
   std::int64_t vectors_, wide_ = 0, narrow_;
 };
 
+/// w [out, in] as the [in, out] matrix that panels are made of.
+template <class T>
+View<const T, 2> transposed(const View<const T, 2>& w) {
+  return {w.data, {w.size(1), w.size(0)}, {w.stride(1), w.stride(0)}};
+}
+
 /// Packs columns [column0, column0 + count) of alpha * b [depth, columns] and zeros up to `filled` columns,
 /// whole vectors, into rows `width` apart.
 template <class T>

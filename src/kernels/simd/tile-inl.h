@@ -103,8 +103,8 @@ struct Upcoming {
 /// The order of one element's sum does not depend on the tile's shape, so its bits do not either.
 /// Two k per turn: the hardware fetches one stride ahead of each load, and with one k that is too
 /// late for a panel in the second level cache (3-7 points); four k lose as much again to the decoder.
-template <int kRows, int kVectors, class T, class Rows, class Panel>
-HWY_INLINE void accumulate(std::int64_t depth, Rows rows, Panel panel, Upcoming<T> upcoming,
+template <int kRows, int kVectors, class T, class Rows, class Columns>
+HWY_INLINE void accumulate(std::int64_t depth, Rows rows, Columns panel, Upcoming<T> upcoming,
                            Vec<T> (&acc)[kRows][kVectors]) {
   const Tag<T> d;
   if (depth % 2 != 0) {

@@ -6,7 +6,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/tile.cpp"
 #include "kernels/simd/targets.h"
-#include "kernels/simd/entries-inl.h"
 #include "kernels/simd/tile-inl.h"
 // clang-format on
 

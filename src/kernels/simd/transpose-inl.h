@@ -41,24 +41,24 @@ HWY_INLINE void transpose_in_blocks(Vec<T>* rows) {
 }
 
 /// Turns the blocks of as many vectors as one has blocks: block b of vector g and block g of vector b change
-/// places. The vectors are `apart` registers apart.
-template <class T, int apart>
+/// places. The vectors are kApart registers apart.
+template <class T, int kApart>
 HWY_INLINE void transpose_blocks(Vec<T>* rows) {
   const Tag<T> d;
   constexpr std::int64_t kBlocks = kLanes<T> / kBlockLanes<T>;
   if constexpr (kBlocks == 2) {
-    const Vec<T> low = hn::ConcatLowerLower(d, rows[apart], rows[0]);
-    rows[apart] = hn::ConcatUpperUpper(d, rows[apart], rows[0]);
+    const Vec<T> low = hn::ConcatLowerLower(d, rows[kApart], rows[0]);
+    rows[kApart] = hn::ConcatUpperUpper(d, rows[kApart], rows[0]);
     rows[0] = low;
   } else if constexpr (kBlocks == 4) {
-    const Vec<T> low02 = hn::ConcatLowerLower(d, rows[2 * apart], rows[0]);
-    const Vec<T> high02 = hn::ConcatUpperUpper(d, rows[2 * apart], rows[0]);
-    const Vec<T> low13 = hn::ConcatLowerLower(d, rows[3 * apart], rows[apart]);
-    const Vec<T> high13 = hn::ConcatUpperUpper(d, rows[3 * apart], rows[apart]);
+    const Vec<T> low02 = hn::ConcatLowerLower(d, rows[2 * kApart], rows[0]);
+    const Vec<T> high02 = hn::ConcatUpperUpper(d, rows[2 * kApart], rows[0]);
+    const Vec<T> low13 = hn::ConcatLowerLower(d, rows[3 * kApart], rows[kApart]);
+    const Vec<T> high13 = hn::ConcatUpperUpper(d, rows[3 * kApart], rows[kApart]);
     rows[0] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(low13), low02);
-    rows[apart] = hn::OddEvenBlocks(low13, hn::SwapAdjacentBlocks(low02));
-    rows[2 * apart] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high13), high02);
-    rows[3 * apart] = hn::OddEvenBlocks(high13, hn::SwapAdjacentBlocks(high02));
+    rows[kApart] = hn::OddEvenBlocks(low13, hn::SwapAdjacentBlocks(low02));
+    rows[2 * kApart] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high13), high02);
+    rows[3 * kApart] = hn::OddEvenBlocks(high13, hn::SwapAdjacentBlocks(high02));
   } else {
     static_assert(kBlocks == 1);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short names for Highway's vectors, and loads and stores of part of one.
+// Short names for Highway's vectors, and loads of part of one.
 
 // clang-format off
 #if defined(ENNEAD_KERNELS_SIMD_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -52,23 +52,6 @@ HWY_INLINE Vec<T> load_first(const T* p, std::int64_t count) {
 template <class T>
 HWY_INLINE void prefetch_for_write(T* p) {
   __builtin_prefetch(p, 1);
-}
-
-/// Stores the first min(count, kLanes) elements; writes nothing beyond them.
-template <class T>
-HWY_INLINE void store_first(Vec<T> v, T* p, std::int64_t count) {
-  const Tag<T> d;
-  if (count >= kLanes<T>) {
-    hn::StoreU(v, d, p);
-  } else if (count > 0) {
-#if HWY_MEM_OPS_MIGHT_FAULT
-    HWY_ALIGN T buffer[kLanes<T>];
-    hn::Store(v, d, buffer);
-    std::memcpy(p, buffer, static_cast<std::size_t>(count) * sizeof(T));
-#else
-    hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
-#endif
-  }
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE
