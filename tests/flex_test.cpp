@@ -249,7 +249,8 @@ TEST(BlockMask, RefusesWhatDoesNotFit) {
   const Context context = test::poisoned_context();
   EXPECT_TRUE(test::refuses([&] { create_block_mask(context, CausalMask{}, 1, 1, 1 << 26, 1 << 26, 1); },
                             {"create_block_mask: expected a mask that fits into the "}));
-  EXPECT_TRUE(test::refuses([&] { create_block_mask(context, CausalMask{}, 9, 9, 1 << 30, 1 << 30, 1); }, {"expected"}));
+  EXPECT_TRUE(
+      test::refuses([&] { create_block_mask(context, CausalMask{}, 9, 9, 1 << 30, 1 << 30, 1); }, {"expected"}));
 }
 
 TEST(BlockMask, KindsAndCounts) {

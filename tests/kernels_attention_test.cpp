@@ -272,6 +272,22 @@ TYPED_TEST(KernelsAttention, LongRowsOfEqualScores) {
   });
 }
 
+// Memory grows with the number of keys, not with its square. Mutant: scratch of queries x keys.
+TEST(KernelsAttentionScratch, LinearInTokens) {
+  for_each_isa([&](Isa isa) {
+    const auto& kernels = kernels::kernels_for<float>(isa);
+    const auto bytes = [&](std::int64_t tokens) {
+      kernels::AttentionArgs<float> args;
+      args.q = args.k = args.v = View<const float, 4>::contiguous(nullptr, {1, 1, tokens, 64});
+      args.out = View<float, 4>::contiguous(nullptr, {1, 1, tokens, 64});
+      args.causal = true;
+      return static_cast<double>(kernels.attention_scratch(args, 1));
+    };
+    EXPECT_LE(bytes(65536), 2.01 * bytes(32768));
+    EXPECT_LE(bytes(65536), 64e6);
+  });
+}
+
 // Mutants: future tiles computed; an empty block computed; a dense mask looked ahead.
 TEST(KernelsAttentionFlops, OnlyWhatIsSeenIsComputed) {
   const auto executor = make_serial_executor();

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 #include "ennead/attention.h"
 #include "ennead/tape.h"
@@ -80,6 +85,25 @@ TYPED_TEST(MultiHeadAttention, NothingToDo) {
   const auto no_batch = Tensor<TypeParam>::uninitialized(this->context_, {0, 4, 10});
   EXPECT_EQ(multi_head_attention(no_batch, module).sizes(), (Dims{0, 4, 12}));
 }
+
+#if defined(__linux__)
+// A system without huge pages: advice is not followed and nothing changes. The mutant is memory that must be huge.
+TYPED_TEST(MultiHeadAttention, HugePagesAbsent) {
+  const Config config{.d_in = 64, .d_out = 64, .num_heads = 2};
+  const auto run = [&] {
+    const Context context;  // an arena of its own
+    const PackedModule<TypeParam> module(config, Weights<TypeParam>::random(context, config, 5));
+    const auto x = Tensor<TypeParam>::full(context, {32, 300, 64}, TypeParam(0.5));  // more than a huge page
+    const auto out = multi_head_attention(x, module);
+    return std::vector<TypeParam>(out.data(), out.data() + out.num_elements());
+  };
+  const auto expected = run();
+  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
+  const auto without = run();
+  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+  EXPECT_EQ(without, expected);
+}
+#endif
 
 // Repeated calls take nothing from the system. Mutant: scratch that is not given back.
 TYPED_TEST(MultiHeadAttention, RepeatedCallsTakeNoMemory) {

@@ -88,9 +88,8 @@ std::size_t attention_scratch(const AttentionArgs<T>& args, int threads) {
 /// Keys are packed times this: scores come out as powers of two, unless a score_mod must see them first.
 template <class T>
 T key_factor(const AttentionArgs<T>& args) {
-  constexpr double kLog2E = 1.4426950408889634;
   const bool natural = args.score_mod.function != nullptr;
-  return natural ? args.scale : static_cast<T>(static_cast<double>(args.scale) * kLog2E);
+  return natural ? args.scale : static_cast<T>(static_cast<double>(args.scale) * kLog2E<double>);
 }
 
 /// A head's rows [row, row + rows), as far as there are any, for Feed. Rows of spread elements are not fetched.
@@ -131,11 +130,17 @@ void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::
 /// Keys and values of another group are fetched ahead only when they leave room for those in use.
 constexpr std::int64_t kAheadBytes = 1 << 19;
 
-/// Groups that feed_unit() adds for a whole item, before those of its units.
-constexpr int kFeedOfItem = 2;
+/// Has `feed` fetch the keys and values of a group.
+template <class T>
+void feed_group(const AttentionArgs<T>& args, std::int64_t group, Feed<T>& feed) {
+  const std::int64_t bytes = args.k.size(2) * (args.k.size(3) + args.v.size(3)) * std::int64_t{sizeof(T)};
+  if (bytes > kAheadBytes) return;
+  const std::int64_t batch = group / args.k.size(1), head = group % args.k.size(1);
+  feed.add(rows_ahead<T>(args.v[batch][head], 0, args.v.size(2)));
+  feed.add(rows_ahead<T>(args.k[batch][head], 0, args.k.size(2)));
+}
 
-/// Has `feed` fetch what follows a unit: the rows of its result, the queries of the next unit and, once in an
-/// item, the keys and values of the group that this worker will probably take next.
+/// Has `feed` fetch the rows of a unit's result and the queries of the unit that follows it.
 template <class T>
 void feed_unit(const AttentionArgs<T>& args, const AttentionQueue& queue, const AttentionQueue::Item& item,
                std::int64_t next_group, std::int64_t unit, Feed<T>& feed) {
@@ -144,12 +149,6 @@ void feed_unit(const AttentionArgs<T>& args, const AttentionQueue& queue, const 
     const auto head = view[group / kv_heads][group % kv_heads * heads_per_group + queue.head(at)];
     return View<const T, 2>{head.data, {head.size(0), head.size(1)}, {head.stride(0), head.stride(1)}};
   };
-  const std::int64_t bytes = args.k.size(2) * (args.k.size(3) + args.v.size(3)) * std::int64_t{sizeof(T)};
-  if (unit == item.begin && next_group >= 0 && bytes <= kAheadBytes) {
-    const std::int64_t batch = next_group / kv_heads, head = next_group % kv_heads;
-    feed.add(rows_ahead<T>(args.v[batch][head], 0, args.v.size(2)));
-    feed.add(rows_ahead<T>(args.k[batch][head], 0, args.k.size(2)));
-  }
   if (unit + 1 < item.end) {
     feed.add(rows_ahead<T>(head_of(args.q, item.group, unit + 1), queue.first_query(unit + 1), kBlockQueries));
   } else if (next_group >= 0) {
@@ -166,6 +165,7 @@ void run_attention_item(const AttentionArgs<T>& args, const AttentionQueue& queu
   const std::int64_t batch = item.group / kv_heads, kv_head = item.group % kv_heads, num_keys = args.k.size(2);
   const View<const T, 2> k = args.k[batch][kv_head], v = args.v[batch][kv_head];
   Feed<T> feed;
+  if (next_group >= 0) feed_group(args, next_group, feed);
   worker.head.values = values_in_place(v) ? v.data : worker.values;
   if (worker.packed[0] != item.group) {
     worker.packed[0] = item.group;
@@ -179,9 +179,10 @@ void run_attention_item(const AttentionArgs<T>& args, const AttentionQueue& queu
          ++worker.packed[1]) {
       pack_step(k, key_factor(args), v, worker.packed[1], worker.values, worker.head);
     }
-    feed.shrink(unit == item.begin ? 0 : kFeedOfItem);  // what the last unit did not get to is too late now
+    const int fed = feed.size();
     feed_unit(args, queue, item, next_group, unit, feed);
     attend_queries(args, mask, query, worker, feed);
+    feed.shrink(fed);  // what this unit did not get to is too late now
   }
 }
 

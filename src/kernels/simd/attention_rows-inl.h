@@ -37,8 +37,7 @@ void change_scores(const HeadMask<T>& mask, std::int64_t query, std::int64_t row
   if (natural) {
     args.score_mod.function(args.score_mod.state, scores, kWeightStride, mask.batch, mask.head, query, rows, key, keys);
   }
-  const auto log2_e = hn::Set(d, static_cast<T>(1.4426950408889634)),
-             lowest = hn::Set(d, std::numeric_limits<T>::lowest());
+  const auto log2_e = hn::Set(d, kLog2E<T>), lowest = hn::Set(d, std::numeric_limits<T>::lowest());
   const auto blocked = hn::Set(d, -kInfinity<T>);
   HWY_ALIGN T copy[kPanelKeys<T>] = {};
   for (std::int64_t i = 0; i < rows; ++i, scores += kWeightStride) {

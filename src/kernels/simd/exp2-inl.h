@@ -15,6 +15,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
+/// log2(e): e^x is 2^(kLog2E x).
+template <class T>
+constexpr T kLog2E = T(1.4426950408889634074);
+
 template <class T>
 struct Exp2Constants;
 

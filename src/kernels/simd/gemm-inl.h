@@ -62,9 +62,11 @@ struct Block {
 
 /// A tile that misses columns, or whose columns do not lie side by side, goes through a buffer.
 template <class T>
-HWY_NOINLINE void multiply_partial_tile(TileFunction<T> multiply, TileArgs<T> tile, std::int64_t rows, T* c,
-                                        std::int64_t row_stride, std::int64_t column_stride, std::int64_t columns) {
+HWY_NOINLINE void multiply_partial_tile(TileFunction<T> multiply, TileArgs<T> tile, std::int64_t rows,
+                                        std::int64_t column_stride, std::int64_t columns) {
   constexpr std::int64_t kWidth = kWideTile.vectors * kLanes<T>;
+  T* const c = tile.columns[0];
+  const std::int64_t row_stride = tile.c_stride;
   HWY_ALIGN T buffer[kGemmTile.rows * kWidth] = {};
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -152,7 +154,7 @@ void multiply_vectors(const Block<T>& block, std::int64_t first_row, std::int64_
     if (whole) {
       multiply(tile);
     } else {
-      multiply_partial_tile(multiply, tile, rows, tile.columns[0], block.row_stride, block.column_stride, columns);
+      multiply_partial_tile(multiply, tile, rows, block.column_stride, columns);
     }
     tile.upcoming.data = std::min(next.data + next.elements, tile.upcoming.data + block.depth / 2 * tile.upcoming.step);
   }

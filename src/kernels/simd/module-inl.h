@@ -68,7 +68,7 @@ std::size_t module_packed_elements(std::int64_t d_in, std::int64_t d_out, std::i
 template <class T>
 void pack_head(const ModuleWeights<T>& weights, std::int64_t head, std::int64_t head_dim, T* to) {
   // Scores come out as powers of two: scale and log2(e) are part of the query's weights.
-  const T scale = static_cast<T>(1.4426950408889634 / std::sqrt(static_cast<double>(head_dim)));
+  const T scale = static_cast<T>(kLog2E<double> / std::sqrt(static_cast<double>(head_dim)));
   const std::int64_t columns = padded_row<T>(head_dim), d_in = weights.W_query.size(1);
   const View<const T, 2> matrices[] = {transposed(weights.W_query), transposed(weights.W_key),
                                        transposed(weights.W_value)};

@@ -33,7 +33,6 @@ template <class T>
 HWY_NOINLINE void softmax_row(std::int64_t n, T scale, const T* x, T* y) {
   const Tag<T> d;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  constexpr T kLog2E = T(1.4426950408889634074);
   const std::int64_t whole = n / kLanes<T> * kLanes<T>;
   const Vec<T> factor = hn::Set(d, scale);
   Vec<T> max = hn::Set(d, -kInfinity);
@@ -50,7 +49,7 @@ HWY_NOINLINE void softmax_row(std::int64_t n, T scale, const T* x, T* y) {
     std::fill(y, y + n, T(0));
     return;
   }
-  const Vec<T> offset = hn::Set(d, row_max), log2e = hn::Set(d, kLog2E);
+  const Vec<T> offset = hn::Set(d, row_max), log2e = hn::Set(d, kLog2E<T>);
   Vec<T> sum = hn::Zero(d);
   for (std::int64_t j = 0; j < whole; j += kLanes<T>) {
     const Vec<T> e = exp2<T>(hn::Mul(hn::Sub(hn::Mul(hn::LoadU(d, x + j), factor), offset), log2e));
@@ -74,7 +73,6 @@ template <class T>
 HWY_NOINLINE void softmax_strided_row(View<const T, 1> x, View<T, 1> y, T scale) {
   const Tag<T> d;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  constexpr T kLog2E = T(1.4426950408889634074);
   const std::int64_t n = x.size(0);
   T row_max = -kInfinity;
   for (std::int64_t j = 0; j < n; ++j) {
@@ -87,7 +85,7 @@ HWY_NOINLINE void softmax_strided_row(View<const T, 1> x, View<T, 1> y, T scale)
     const std::int64_t count = std::min(kLanes<T>, n - j0);
     std::fill(lanes, lanes + kLanes<T>, -kInfinity);
     for (std::int64_t j = 0; j < count; ++j) lanes[j] = scale * x(j0 + j) - row_max;
-    const Vec<T> e = exp2<T>(hn::Mul(hn::Load(d, lanes), hn::Set(d, kLog2E)));
+    const Vec<T> e = exp2<T>(hn::Mul(hn::Load(d, lanes), hn::Set(d, kLog2E<T>)));
     hn::Store(e, d, lanes);
     for (std::int64_t j = 0; j < count; ++j) y(j0 + j) = lanes[j];
     sum = hn::Add(sum, e);
