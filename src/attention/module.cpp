@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Configurations, weights and inputs: checked, and drawn by position so that every machine and
 // element type sees the same numbers.
+#include "ennead/module.h"
+
 #include <cmath>
 #include <numbers>
 #include <string_view>
 
 #include "base/philox.h"
-#include "ennead/module.h"
 
 namespace ennead {
 namespace {

@@ -39,7 +39,7 @@ Tensor<T> stacked(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>&
 /// The last line of a variant's file: Class<T> is what variants.def calls `slug`. It has a
 /// constructor (int number, const Config&, const Weights<T>&) and a constant kSupports.
 #define ENNEAD_VARIANT_CLASS(slug, Class)                                                                \
-  namespace ennead::nine {                                                                           \
+  namespace ennead::nine {                                                                               \
   extern const Supports supports_##slug;                                                                 \
   const Supports supports_##slug = Class<float>::kSupports;                                              \
   template <class T>                                                                                     \
