@@ -48,8 +48,9 @@ Case linear_case(std::int64_t m, std::int64_t n, std::int64_t k, bool quick = fa
             const auto packed = operand<T>(context, {static_cast<std::int64_t>(kernels.packed_elements(n, k))}, 4);
             kernels.pack_weights(w.template view<2>(), packed.data());
             const kernels::LinearArgs<T> args{x.template view<2>(), packed.data(), bias.data(), y.template view<2>()};
-            const auto scratch = scratch_for(context, kernels.linear_scratch(args, context.executor().num_threads()));
             Work work;
+            work.scratch_bytes = kernels.linear_scratch(args, context.executor().num_threads());
+            const auto scratch = scratch_for(context, work.scratch_bytes);
             work.useful_flops = work.executed_flops =
                 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
             // Captured tensors keep what `args` points at.
@@ -83,8 +84,9 @@ Case matmul_case(const char* name, Dims batch, std::int64_t m, std::int64_t n, s
               return all;
             };
             const kernels::MatmulArgs<T> args{view(a, left), view(b, right), c.template view<4>()};
-            const auto scratch = scratch_for(context, kernels.matmul_scratch(args, context.executor().num_threads()));
             Work work;
+            work.scratch_bytes = kernels.matmul_scratch(args, context.executor().num_threads());
+            const auto scratch = scratch_for(context, work.scratch_bytes);
             work.useful_flops = work.executed_flops =
                 2.0 * static_cast<double>(batch[0] * batch[1] * m) * static_cast<double>(n) * static_cast<double>(k);
             work.run = [=, &kernels] {
@@ -133,9 +135,9 @@ Case attention_case(std::int64_t batch, std::int64_t heads, std::int64_t tokens,
             args.out = out.template view<4>();
             args.scale = static_cast<T>(1 / std::sqrt(static_cast<double>(head_dim)));
             args.causal = true;
-            const auto scratch =
-                scratch_for(context, kernels.attention_scratch(args, context.executor().num_threads()));
             Work work;
+            work.scratch_bytes = kernels.attention_scratch(args, context.executor().num_threads());
+            const auto scratch = scratch_for(context, work.scratch_bytes);
             work.useful_flops = attention_flops(batch * heads, tokens, head_dim);
             work.executed_flops = kernels.attention_executed_flops(args);
             work.run = [=, &kernels] {
@@ -170,8 +172,9 @@ Case module_case(std::int64_t batch, std::int64_t tokens, std::int64_t width, st
             args.packed = packed.data();
             args.out = out.template view<3>();
             args.num_heads = heads;
-            const auto scratch = scratch_for(context, kernels.module_scratch(args, context.executor().num_threads()));
             Work work;
+            work.scratch_bytes = kernels.module_scratch(args, context.executor().num_threads());
+            const auto scratch = scratch_for(context, work.scratch_bytes);
             work.useful_flops = work.executed_flops =
                 8.0 * static_cast<double>(batch * tokens) * static_cast<double>(width) * static_cast<double>(width) +
                 attention_flops(batch * heads, tokens, width / heads);
@@ -211,7 +214,7 @@ std::vector<Case> cases() {
   for (const std::int64_t tokens : {256, 1024, 4096}) {
     all.push_back(attention_case<T>(1, 12288 / tokens, tokens, 64, tokens == 1024));
   }
-  all.push_back(attention_case<T>(1, 1, 16384, 64));
+  for (const std::int64_t tokens : {16384, 32768, 65536}) all.push_back(attention_case<T>(1, 1, tokens, 64));
   all.push_back(attention_case<T>(1, 6, 2048, 128));
   for (const std::int64_t head_dim : {32, 80, 96}) all.push_back(attention_case<T>(1, 12, 1024, head_dim));
   all.push_back(module_case<T>(8, 1024, 768, 12, true));

@@ -2,6 +2,7 @@
 // The grid: which kernels are timed at which shapes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@ struct Work {
   std::function<void()> run;
   double useful_flops = 0;
   double executed_flops = 0;
+  std::size_t scratch_bytes = 0;  ///< working memory beside operands and result
 };
 
 struct Case {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ennead_bench_kernels: what share of the machine's multiply-adds each kernel reaches.
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -19,9 +20,9 @@ constexpr const char* kUsage =
     "usage: ennead_bench_kernels [--isa NAME] [--threads N] [--dtype float32|float64] [--rounds N]\n"
     "                            [--only TEXT] [--quick] [--json FILE]\n"
     "Times every kernel on every instruction set of this CPU, or on one, between two runs of a loop of\n"
-    "register multiply-adds, and prints the median share of that loop's speed, by CPU time. Of several\n"
-    "threads none did more than the share \"busiest\" of the work. --only keeps the cases whose \"kernel\n"
-    "shape\" holds TEXT; --quick keeps a few; --json writes all samples.\n";
+    "register multiply-adds, and prints the median share of that loop's speed, by CPU time, and the scratch\n"
+    "memory the kernel takes. Of several threads none did more than the share \"busiest\" of the work.\n"
+    "--only keeps the cases whose \"kernel shape\" holds TEXT; --quick keeps a few; --json writes all samples.\n";
 
 struct Options {
   std::vector<Isa> isas;
@@ -91,6 +92,7 @@ struct Row {
   const Case* work;
   Measurement measurement;
   double executed_flops;
+  std::size_t scratch_bytes;
 };
 
 void write_json(const Options& options, const std::vector<Row>& rows) {
@@ -104,8 +106,8 @@ void write_json(const Options& options, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     out << separator << "    {\"isa\": \"" << name(row.isa) << "\", \"kernel\": \"" << row.work->kernel
         << "\", \"shape\": \"" << row.work->shape << "\", \"useful_flops\": " << row.measurement.flops
-        << ", \"executed_flops\": " << row.executed_flops << ", \"median_share\": " << row.measurement.median_share()
-        << ",\n     \"samples\": [";
+        << ", \"executed_flops\": " << row.executed_flops << ", \"scratch_bytes\": " << row.scratch_bytes
+        << ", \"median_share\": " << row.measurement.median_share() << ",\n     \"samples\": [";
     separator = ",\n";
     const char* comma = "";
     for (const Sample& sample : row.measurement.samples) {
@@ -128,8 +130,8 @@ int run(const Options& options) {
   const std::vector<Case> all = cases<T>();
   std::vector<Row> rows;
   int status = 0;
-  std::printf("%-8s %-24s %-22s %10s %10s %8s %8s %8s%s\n", "isa", "kernel", "shape", "ms", "GFLOP/s", "share",
-              "lowest", "highest", options.threads > 1 ? "  busiest" : "");
+  std::printf("%-8s %-24s %-22s %10s %10s %8s %8s %8s %11s%s\n", "isa", "kernel", "shape", "ms", "GFLOP/s", "share",
+              "lowest", "highest", "scratch KiB", options.threads > 1 ? "  busiest" : "");
   for (const Isa isa : options.isas) {
     const Peak peak = make_peak<T>(isa);
     for (const Case& work : all) {
@@ -141,13 +143,13 @@ int run(const Options& options) {
       const Context context(context_options);
       const Work ready = work.prepare(context);
       const Measurement measurement = measure(ready.run, ready.useful_flops, peak, options.rounds);
-      rows.push_back({isa, &work, measurement, ready.executed_flops});
+      rows.push_back({isa, &work, measurement, ready.executed_flops, ready.scratch_bytes});
       const std::vector<double> shares = measurement.shares();
       const auto [lowest, highest] = std::minmax_element(shares.begin(), shares.end());
-      std::printf("%-8s %-24s %-22s %10.3f %10.1f %8.3f %8.3f %8.3f", std::string(name(isa)).c_str(),
+      std::printf("%-8s %-24s %-22s %10.3f %10.1f %8.3f %8.3f %8.3f %11.1f", std::string(name(isa)).c_str(),
                   work.kernel.c_str(), work.shape.c_str(), measurement.median_wall_seconds() * 1e3,
                   ready.useful_flops / measurement.median_wall_seconds() * 1e-9, measurement.median_share(), *lowest,
-                  *highest);
+                  *highest, static_cast<double>(ready.scratch_bytes) / 1024);
       if (options.threads > 1) std::printf(" %8.3f", measurement.median_busiest_share());
       std::printf("\n");
       std::fflush(stdout);
