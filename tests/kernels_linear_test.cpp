@@ -97,8 +97,10 @@ TEST(KernelsLinear, SameBitsForAnyThreadsAndNeighbours) {
       View<const float, 2> some = x.view();
       some.data += first_row * kDepth;
       some.sizes[0] = rows;
-      kernels.linear(*executor, {some, packed.data(), nullptr, View<float, 2>::contiguous(y.data(), {rows, kColumns})},
-                     nullptr);
+      const kernels::LinearArgs<float> args{some, packed.data(), nullptr,
+                                            View<float, 2>::contiguous(y.data(), {rows, kColumns})};
+      AlignedBuffer<std::byte> scratch(kernels.linear_scratch(args, threads));
+      kernels.linear(*executor, args, scratch.data());
       return y;
     };
     const std::vector<float> all = run(1, 0, kRows);

@@ -11,14 +11,16 @@
 
 namespace ennead {
 
-/// Instruction sets the kernels are built for. `scalar` is plain C++ and runs everywhere.
-enum class Isa { scalar, sse4, avx2, avx512, neon, wasm128 };
+/// Instruction sets the kernels are built for. `scalar` is plain C++ and runs everywhere; `amx` is avx512 with the
+/// float32 products done by the tile registers, as sums of products of bfloat16, as exact as float32 is.
+enum class Isa { scalar, sse4, avx2, avx512, amx, neon, wasm128 };
 
 std::string_view name(Isa isa);
 std::optional<Isa> parse_isa(std::string_view name);
 
 /// Instruction sets that are both built in and supported by this CPU, best first; always ends
-/// with scalar.
+/// with scalar. On a CPU that has AMX this asks Linux, once, to let the process use it (which makes a signal stack of
+/// less than about 11 KiB too small); where Linux refuses, amx is not among them.
 std::vector<Isa> supported_isas();
 
 /// The best supported one, or the one named by the environment variable ENNEAD_ISA.

@@ -10,6 +10,8 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -25,8 +27,9 @@ struct NamedIsa {
   Isa isa;
   std::string_view name;
 };
-constexpr NamedIsa kNames[] = {{Isa::scalar, "scalar"}, {Isa::sse4, "sse4"}, {Isa::avx2, "avx2"},
-                               {Isa::avx512, "avx512"}, {Isa::neon, "neon"}, {Isa::wasm128, "wasm128"}};
+constexpr NamedIsa kNames[] = {{Isa::scalar, "scalar"},  {Isa::sse4, "sse4"}, {Isa::avx2, "avx2"},
+                               {Isa::avx512, "avx512"},  {Isa::amx, "amx"},   {Isa::neon, "neon"},
+                               {Isa::wasm128, "wasm128"}};
 
 std::string names(const std::vector<Isa>& isas) {
   std::string text;
@@ -72,6 +75,17 @@ bool has_avx2() {
 bool has_avx512() {
   return has_avx2() && (enabled_state() & 0xE6U) == 0xE6U && has(cpuid(7).ebx, {16, 17, 28, 30, 31});  // F DQ CD BW VL
 }
+
+// Linux hands out the tile registers (bits 17 and 18 of XCR0) on request, to the whole process.
+bool has_amx() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  return has_avx512() && (enabled_state() & 0x60000U) == 0x60000U && has(cpuid(7).edx, {22, 24}) &&  // BF16 TILE
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 #endif
 
 }  // namespace
@@ -93,6 +107,7 @@ std::optional<Isa> parse_isa(std::string_view text) {
 std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
 #if defined(__x86_64__)
+  if (has_amx()) isas.push_back(Isa::amx);
   if (has_avx512()) isas.push_back(Isa::avx512);
   if (has_avx2()) isas.push_back(Isa::avx2);
   if (has_sse4()) isas.push_back(Isa::sse4);

@@ -6,6 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dispatch.cpp"
 #include "kernels/simd/targets.h"
+#include "kernels/amx/entries-inl.h"
 #include "kernels/simd/entries-inl.h"
 // clang-format on
 
@@ -45,6 +46,30 @@ constexpr Kernels<T> kKernels = {
     .peak_loop = peak_loop<T>,
 };
 
+#if ENNEAD_AMX
+/// The table of AVX-512, with what the tile registers do better in its place.
+template <class T>
+constexpr Kernels<T> amx_kernels() {
+  Kernels<T> kernels = kKernels<T>;
+  kernels.isa = Isa::amx;
+  if constexpr (std::is_same_v<T, float>) {
+    kernels.packed_elements = amx::packed_elements;
+    kernels.pack_weights = amx::pack_weights;
+    kernels.linear_scratch = amx::linear_scratch;
+    kernels.linear = amx::linear;
+    kernels.peak_loop = amx::peak_loop;
+  }
+  return kernels;
+}
+template <class T>
+constexpr Kernels<T> kAmxKernels = amx_kernels<T>();
+
+template <class T>
+const Kernels<T>* amx_table() {
+  return &kAmxKernels<T>;
+}
+#endif
+
 template <class T>
 const Kernels<T>* table() {
 #if HWY_HAVE_FLOAT64
@@ -65,6 +90,7 @@ namespace ennead::kernels {
 template <class T>
 const Kernels<T>& kernels_for(Isa isa) {
 #if HWY_TARGETS & HWY_AVX3
+  if (isa == Isa::amx) return *N_AVX3::amx_table<T>();
   if (isa == Isa::avx512) return *N_AVX3::table<T>();
 #endif
 #if HWY_TARGETS & HWY_AVX2

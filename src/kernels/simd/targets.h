@@ -31,6 +31,8 @@
 #define HWY_COMPILE_ALL_ATTAINABLE
 // Highway compiles for its own scalar target too; the plain loops replace it.
 #define ENNEAD_SIMD (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+// The kernels for AMX (src/kernels/amx) are those of AVX-512 with the products done by the tile registers.
+#define ENNEAD_AMX (HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64)
 #endif  // ENNEAD_KERNELS_SIMD_TARGETS_H_
 
 #include "hwy/foreach_target.h"

@@ -64,20 +64,27 @@ HWY_INLINE void transpose_blocks(Vec<T>* rows) {
   }
 }
 
+/// Turns a square of kLanes vectors: element j of rows[i] and element i of rows[j] change places.
+template <class T>
+HWY_INLINE void transpose_square(Vec<T>* rows) {
+  constexpr int kSide = static_cast<int>(kLanes<T>), kBlock = kBlockLanes<T>;
+  ENNEAD_UNROLL
+  for (int j = 0; j < kSide; j += kBlock) transpose_in_blocks<T>(rows + j);
+  ENNEAD_UNROLL
+  for (int m = 0; m < kBlock; ++m) transpose_blocks<T, kBlock>(rows + m);
+}
+
 /// to[i * to_stride + j] = factor * from[j * from_stride + i] for i, j < kLanes.
 template <class T>
 HWY_INLINE void transpose_square(const T* HWY_RESTRICT from, std::int64_t from_stride, T factor, T* HWY_RESTRICT to,
                                  std::int64_t to_stride) {
   const Tag<T> d;
-  constexpr int kSide = static_cast<int>(kLanes<T>), kBlock = kBlockLanes<T>;
+  constexpr int kSide = static_cast<int>(kLanes<T>);
   const Vec<T> scale = hn::Set(d, factor);
   Vec<T> rows[kSide];
   ENNEAD_UNROLL
   for (int j = 0; j < kSide; ++j) rows[j] = hn::Mul(hn::LoadU(d, from + j * from_stride), scale);
-  ENNEAD_UNROLL
-  for (int j = 0; j < kSide; j += kBlock) transpose_in_blocks<T>(rows + j);
-  ENNEAD_UNROLL
-  for (int m = 0; m < kBlock; ++m) transpose_blocks<T, kBlock>(rows + m);
+  transpose_square<T>(rows);
   ENNEAD_UNROLL
   for (int i = 0; i < kSide; ++i) hn::StoreU(rows[i], d, to + i * to_stride);
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entries of Kernels<float> that differ from those of AVX-512. They are defined in the .cpp files of this folder.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_AMX_ENTRIES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_AMX_ENTRIES_INL_H_
+#undef ENNEAD_KERNELS_AMX_ENTRIES_INL_H_
+#else
+#define ENNEAD_KERNELS_AMX_ENTRIES_INL_H_
+#endif
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+
+// linear.cpp
+std::size_t packed_elements(std::int64_t n, std::int64_t k);
+void pack_weights(View<const float, 2> w, float* packed);
+std::size_t linear_scratch(const LinearArgs<float>& args, int threads);
+void linear(Executor& executor, const LinearArgs<float>& args, std::byte* scratch);
+
+// peak.cpp
+double peak_loop(std::int64_t iterations, float* sink);
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX
+
+#endif  // toggled per target

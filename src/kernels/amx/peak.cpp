@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The yardstick: products of tiles on registers only, counted as the products of float32 that six of them make.
+
+// The first include re-includes this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/amx/peak.cpp"
+#include "kernels/simd/targets.h"
+#include "kernels/amx/entries-inl.h"
+#include "kernels/amx/tile-inl.h"
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+
+double peak_loop(std::int64_t iterations, float* sink) {
+  // Each product adds 32 pairs of 1 * 1 to each sum.
+  constexpr std::uint16_t kOne = 0x3f80;
+  alignas(64) std::uint16_t ones[kTileBytes / 2];
+  std::fill_n(ones, kTileBytes / 2, kOne);
+  alignas(64) float sums[kPanel * kPanel];
+  const TileRegisters registers;
+  zero_sums<2, 2>();
+  tile_load<4>(ones);
+  tile_load<5>(ones);
+  tile_load<6>(ones);
+  tile_load<7>(ones);
+  ENNEAD_NO_UNROLL
+  for (std::int64_t i = 0; i < iterations; ++i) {
+    ENNEAD_UNROLL
+    for (int product = 0; product < kProducts; ++product) multiply_halves<2, 2>();
+  }
+  store_sums<2, 2>(sums, kPanel * std::int64_t{sizeof(float)});
+  double sum = 0;
+  for (float each : sums) sum += each;
+  *sink = static_cast<float>(sum / static_cast<double>(kProducts * std::max<std::int64_t>(1, iterations)));
+  return 2.0 * kPanel * kPanel * kStepDepth * static_cast<double>(iterations);
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX

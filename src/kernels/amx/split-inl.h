@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// float32 operands as three planes of bfloat16 in the layout of tiles.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_AMX_SPLIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_AMX_SPLIT_INL_H_
+#undef ENNEAD_KERNELS_AMX_SPLIT_INL_H_
+#else
+#define ENNEAD_KERNELS_AMX_SPLIT_INL_H_
+#endif
+#include "kernels/amx/tile-inl.h"
+#include "kernels/simd/transpose-inl.h"
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+
+using BitsTag = hn::RebindToUnsigned<Tag<float>>;
+using Bits = hn::Vec<BitsTag>;
+using Floats = Vec<float>;
+
+/// Pairs of elements as the multiply unit takes them, one plane of bfloat16 after the other.
+struct Pairs {
+  Bits plane[kPlanes];
+};
+
+constexpr std::uint32_t kHighHalf = 0xffff0000U;
+
+/// low + 65536 high of the upper halves of two vectors: what lies below them must be zero in `high`.
+HWY_INLINE Bits pair_up(Bits low, Bits high) { return hn::Or(hn::ShiftRight<16>(low), high); }
+
+/// x = a + b + c, exactly where a is finite and c is not below the smallest normal number: a is x to the nearest
+/// bfloat16, b the rest to the nearest, c what is left, of at most 7 bits.
+HWY_INLINE Pairs split(Floats low, Floats high) {
+  const Tag<float> d;
+  const BitsTag bits;
+  const Bits half = hn::Set(bits, 0x8000U), mask = hn::Set(bits, kHighHalf);
+  Pairs pairs;
+  for (int p = 0; p < 2; ++p) {
+    const Bits low_part = hn::And(hn::Add(hn::BitCast(bits, low), half), mask);
+    const Bits high_part = hn::And(hn::Add(hn::BitCast(bits, high), half), mask);
+    pairs.plane[p] = pair_up(low_part, high_part);
+    low = hn::Sub(low, hn::BitCast(d, low_part));
+    high = hn::Sub(high, hn::BitCast(d, high_part));
+  }
+  pairs.plane[2] = pair_up(hn::BitCast(bits, low), hn::And(hn::BitCast(bits, high), mask));
+  return pairs;
+}
+
+/// The same by cutting off in place of rounding: two instructions less for each vector, and exact for all finite
+/// numbers. What the six products leave out is larger then, at most 2^-23 of a product when the other operand is
+/// rounded. kFinite: there is neither infinity nor NaN; else such an element is all in the first part.
+template <bool kFinite>
+HWY_INLINE Pairs split_down(Floats low, Floats high) {
+  const Tag<float> d;
+  const BitsTag bits;
+  const Bits mask = hn::Set(bits, kHighHalf);
+  const auto rest = [&](Floats x, Bits part) HWY_ATTR {
+    const Floats left = hn::Sub(x, hn::BitCast(d, part));
+    if constexpr (kFinite) return left;
+    return hn::IfThenElseZero(hn::IsFinite(x), left);
+  };
+  Pairs pairs;
+  for (int p = 0; p < 2; ++p) {
+    const Bits high_part = hn::And(hn::BitCast(bits, high), mask), low_part = hn::And(hn::BitCast(bits, low), mask);
+    pairs.plane[p] = pair_up(low_part, high_part);
+    low = rest(low, low_part);
+    high = rest(high, high_part);
+  }
+  pairs.plane[2] = pair_up(hn::BitCast(bits, low), hn::BitCast(bits, high));
+  return pairs;
+}
+
+/// Low and high elements of pairs, put together again.
+HWY_INLINE void join(const Pairs& pairs, Floats& low, Floats& high) {
+  const Tag<float> d;
+  const Bits mask = hn::Set(BitsTag(), kHighHalf);
+  const auto low_of = [&](Bits plane) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(plane)); };
+  const auto high_of = [&](Bits plane) HWY_ATTR { return hn::BitCast(d, hn::And(plane, mask)); };
+  low = hn::Add(hn::Add(low_of(pairs.plane[2]), low_of(pairs.plane[1])), low_of(pairs.plane[0]));
+  high = hn::Add(hn::Add(high_of(pairs.plane[2]), high_of(pairs.plane[1])), high_of(pairs.plane[0]));
+}
+
+/// Magnitudes, whose bits order as they do, with infinity and NaN above all.
+HWY_INLINE Bits magnitudes(Floats x) { return hn::BitCast(BitsTag(), hn::Abs(x)); }
+
+/// Whether the multiply unit gets a row of this largest magnitude right. It takes numbers below 2^-126 for 0, and the
+/// lowest part of a small number may be one; and the parts of a product that is infinite may cancel to NaN.
+/// Between 2^-50 and 2^50 neither can happen to two operands; a row of zeros is right, too.
+inline bool is_tame(std::uint32_t magnitude) {
+  constexpr std::uint32_t kLeast = (127U - 50U) << 23, kMost = (127U + 50U) << 23;
+  return magnitude == 0 || (magnitude >= kLeast && magnitude <= kMost);
+}
+
+inline std::uint32_t largest(Bits magnitudes) { return hn::GetLane(hn::MaxOfLanes(BitsTag(), magnitudes)); }
+
+HWY_INLINE void store_pairs(const Pairs& pairs, char* row) {
+  const BitsTag bits;
+  for (int p = 0; p < kPlanes; ++p) {
+    hn::Store(pairs.plane[p], bits, reinterpret_cast<std::uint32_t*>(row + p * kPlaneBytes));
+  }
+}
+
+HWY_INLINE Pairs load_pairs(const char* row) {
+  Pairs pairs;
+  for (int p = 0; p < kPlanes; ++p) {
+    pairs.plane[p] = hn::Load(BitsTag(), reinterpret_cast<const std::uint32_t*>(row + p * kPlaneBytes));
+  }
+  return pairs;
+}
+
+/// Where row `row` of a panel lies in its first step.
+constexpr std::int64_t row_offset(std::int64_t row) { return row / kSide * kTileBytes + row % kSide * 64; }
+
+/// Turns the 16 rows of one tile of a step, in all planes: pair j of row i becomes pair i of row j.
+inline void turn_tile(const char* from, char* to) {
+  const Tag<float> d;
+  for (int p = 0; p < kPlanes; ++p, from += kPlaneBytes, to += kPlaneBytes) {
+    Floats rows[kSide];
+    for (int i = 0; i < kSide; ++i) rows[i] = hn::Load(d, reinterpret_cast<const float*>(from + i * 64));
+    transpose_square<float>(rows);
+    for (int i = 0; i < kSide; ++i) hn::Store(rows[i], d, reinterpret_cast<float*>(to + i * 64));
+  }
+}
+
+/// The largest magnitude of each line of a panel so far.
+class LineMaxima {
+ public:
+  LineMaxima() { std::memset(this, 0, sizeof(*this)); }
+  /// Some elements of a line.
+  HWY_INLINE void add_to_line(std::int64_t line, Bits some) {
+    const BitsTag bits;
+    hn::Store(hn::Max(hn::Load(bits, of_line_[line]), some), bits, of_line_[line]);
+  }
+  /// An element of each of 16 lines.
+  HWY_INLINE void add_to_half(int half, Bits some) {
+    const BitsTag bits;
+    hn::Store(hn::Max(hn::Load(bits, of_lines_ + half * kSide), some), bits, of_lines_ + half * kSide);
+  }
+  std::uint32_t of(std::int64_t line) const {
+    return std::max(of_lines_[line], largest(hn::Load(BitsTag(), of_line_[line])));
+  }
+
+ private:
+  alignas(64) std::uint32_t of_line_[kPanel][kSide];
+  alignas(64) std::uint32_t of_lines_[kPanel];
+};
+
+/// How an operand lies: rows of the left one hold what is summed over side by side, pairs of the right one are rows.
+enum class Side { left, right };
+
+/// For each of `count` <= 32 lines from line0, over their whole depth.
+inline void find_maxima(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, LineMaxima& maxima) {
+  const std::int64_t depth = lines.size(1);
+  const float* const from = lines.data + line0 * lines.stride(0);
+  if (lines.stride(0) == 1 && lines.stride(1) != 1) {
+    for (int half = 0; half < (count > kSide ? 2 : 1); ++half) {
+      Bits most = hn::Zero(BitsTag());
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const float* const row = from + k * lines.stride(1) + half * kSide;
+        most = hn::Max(most, magnitudes(load_first(row, count - half * kSide)));
+      }
+      maxima.add_to_half(half, most);
+    }
+    return;
+  }
+  for (std::int64_t line = 0; line < count; ++line) {
+    const float* const row = from + line * lines.stride(0);
+    Bits most = hn::Zero(BitsTag());
+    if (lines.stride(1) == 1) {
+      for (std::int64_t k = 0; k < depth; k += kSide) most = hn::Max(most, magnitudes(load_first(row + k, depth - k)));
+    } else {
+      for (std::int64_t k = 0; k < depth; ++k) {
+        most = hn::Max(most, magnitudes(hn::Set(Tag<float>(), row[k * lines.stride(1)])));
+      }
+    }
+    maxima.add_to_line(line, most);
+  }
+}
+
+/// Elements [k0, k0 + 32) of `count` lines (rows of a left operand, columns of a right one) from line0 as one step of a
+/// panel, times factor, filled up with zeros. lines: [lines, depth], any strides.
+template <Side kSideOf>
+void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
+                float factor, char* to) {
+  const Tag<float> d;
+  constexpr bool kRight = kSideOf == Side::right;
+  const std::int64_t depth = std::min(kStepDepth, lines.size(1) - k0);
+  const float* from = lines.data + line0 * lines.stride(0) + k0 * lines.stride(1);
+  const Floats scale = hn::Set(d, factor);
+  const auto split_pairs = [&](Floats low, Floats high) HWY_ATTR {
+    if constexpr (kRight) return split_down<false>(low, high);
+    return split(low, high);
+  };
+  alignas(64) char turned[kStepBytes];
+  if (lines.stride(0) == 1 && lines.stride(1) != 1) {
+    char* const pairs = kRight ? to : turned;
+    for (int half = 0; half < (count > kSide ? 2 : 1); ++half) {
+      for (std::int64_t j = 0; j < kSide; ++j) {
+        const std::int64_t left = count - half * kSide;
+        const float* const row = from + half * kSide + j * lines.stride(1);
+        const Floats low = hn::Mul(load_first(row, j < depth ? left : 0), scale);
+        const Floats high = hn::Mul(load_first(row + kSide * lines.stride(1), j + kSide < depth ? left : 0), scale);
+        store_pairs(split_pairs(low, high), pairs + half * kTileBytes + j * 64);
+      }
+      if constexpr (!kRight) turn_tile(turned + half * kTileBytes, to + half * kTileBytes);
+    }
+    return;
+  }
+  char* const rows = kRight ? turned : to;
+  for (std::int64_t line = 0; line < (count > kSide ? kPanel : kSide); ++line) {
+    char* const row = rows + row_offset(line);
+    if (line >= count) {
+      for (int p = 0; p < kPlanes; ++p) std::memset(row + p * kPlaneBytes, 0, 64);
+      continue;
+    }
+    alignas(64) float gathered[kStepDepth];
+    const float* elements = from + line * lines.stride(0);
+    if (lines.stride(1) != 1) {
+      for (std::int64_t k = 0; k < depth; ++k) gathered[k] = elements[k * lines.stride(1)];
+      elements = gathered;
+    }
+    const Floats low = hn::Mul(load_first(elements, depth), scale);
+    const Floats high = hn::Mul(load_first(elements + kSide, depth - kSide), scale);
+    store_pairs(split_pairs(low, high), row);
+  }
+  if constexpr (kRight) {
+    for (int half = 0; half < (count > kSide ? 2 : 1); ++half) {
+      turn_tile(turned + half * kTileBytes, to + half * kTileBytes);
+    }
+  }
+}
+
+constexpr std::int64_t depth_steps(std::int64_t depth) { return ceil_div(depth, kStepDepth); }
+constexpr std::int64_t panel_bytes(std::int64_t depth) { return depth_steps(depth) * kStepBytes; }
+
+/// Elements [k0, k0 + depth) of `count` <= 32 lines as a panel.
+template <Side kSideOf>
+void split_panel(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
+                 std::int64_t depth, float factor, char* to) {
+  for (std::int64_t k = 0; k < depth; k += kStepDepth, to += kStepBytes) {
+    split_step<kSideOf>(lines, line0, count, k0 + k, factor, to);
+  }
+}
+
+/// Rows of a left operand, a chunk of their depth, to become a panel. Elements side by side.
+struct RowsToSplit {
+  const float* data;
+  std::int64_t row_stride, rows, depth;
+  char* panel;
+};
+
+/// Splits rows a little at a time, while the multiply unit is busy with others: 32 elements of each of 16 rows after
+/// one another, since these lie together in a tile.
+class SplitWork {
+ public:
+  /// All of it is done in `turns` turns. The largest magnitudes go to `maxima`.
+  SplitWork(const RowsToSplit& rows, std::int64_t turns, LineMaxima& maxima)
+      : rows_(rows), maxima_(maxima), left_(rows.rows * depth_steps(rows.depth)) {
+    each_turn_ = static_cast<int>(ceil_div(left_, std::max<std::int64_t>(1, turns)));
+    start_half(0);
+    const std::int64_t end = rows.rows <= kSide ? kSide : kPanel;
+    for (std::int64_t row = rows.rows; row < end; ++row) clear(row);
+  }
+
+  HWY_INLINE void turn() {
+    for (int i = 0; i < each_turn_ && left_ > 0; ++i) split_next();
+  }
+  /// Does what is left.
+  void finish() {
+    while (left_ > 0) split_next();
+  }
+
+ private:
+  void start_half(std::int64_t row) {
+    row_ = row;
+    end_ = std::min<std::int64_t>(rows_.rows, row + kSide);
+    half_ = row;
+    k_ = 0;
+    from_ = rows_.data + row * rows_.row_stride;
+    to_ = rows_.panel + row_offset(row);
+  }
+  HWY_INLINE void split_next() {
+    const std::int64_t ahead = rows_.depth - k_;
+    Floats low, high;
+    if (HWY_LIKELY(ahead >= kStepDepth)) {
+      const Tag<float> d;
+      low = hn::LoadU(d, from_);
+      high = hn::LoadU(d, from_ + kSide);
+    } else {
+      low = load_first(from_, ahead);
+      high = load_first(from_ + kSide, ahead - kSide);
+    }
+    __builtin_prefetch(from_ + 2 * kStepDepth);
+    __builtin_prefetch(from_ + 2 * kStepDepth + kSide);
+    maxima_.add_to_line(row_, hn::Max(magnitudes(low), magnitudes(high)));
+    store_pairs(split(low, high), to_);
+    --left_;
+    ++row_;
+    from_ += rows_.row_stride;
+    to_ += 64;
+    if (row_ == end_) next_step();
+  }
+  HWY_INLINE void next_step() {
+    k_ += kStepDepth;
+    if (k_ >= rows_.depth) return start_half(end_);
+    from_ += kStepDepth - (end_ - half_) * rows_.row_stride;
+    to_ += kStepBytes - (end_ - half_) * 64;
+    row_ = half_;
+  }
+  void clear(std::int64_t row) const {
+    for (std::int64_t step = 0; step < depth_steps(rows_.depth); ++step) {
+      for (int p = 0; p < kPlanes; ++p) {
+        std::memset(rows_.panel + step * kStepBytes + p * kPlaneBytes + row_offset(row), 0, 64);
+      }
+    }
+  }
+
+  RowsToSplit rows_;
+  LineMaxima& maxima_;
+  std::int64_t left_;
+  int each_turn_;
+  const float* from_;
+  char* to_;
+  std::int64_t half_, k_, row_, end_;
+};
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX
+
+#endif  // toggled per target
