@@ -57,6 +57,9 @@ constexpr Kernels<T> amx_kernels() {
     kernels.pack_weights = amx::pack_weights;
     kernels.linear_scratch = amx::linear_scratch;
     kernels.linear = amx::linear;
+    kernels.attention_scratch = amx::attention_scratch;
+    kernels.attention = amx::attention;
+    kernels.attention_executed_flops = amx::attention_executed_flops;
     kernels.peak_loop = amx::peak_loop;
   }
   return kernels;

@@ -20,6 +20,11 @@ void pack_weights(View<const float, 2> w, float* packed);
 std::size_t linear_scratch(const LinearArgs<float>& args, int threads);
 void linear(Executor& executor, const LinearArgs<float>& args, std::byte* scratch);
 
+// attention.cpp
+std::size_t attention_scratch(const AttentionArgs<float>& args, int threads);
+void attention(Executor& executor, const AttentionArgs<float>& args, std::byte* scratch);
+double attention_executed_flops(const AttentionArgs<float>& args);
+
 // peak.cpp
 double peak_loop(std::int64_t iterations, float* sink);
 

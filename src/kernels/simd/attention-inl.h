@@ -99,11 +99,23 @@ FeedRows<T> rows_ahead(const View<const T, 2>& head, std::int64_t row, std::int6
   return {head.data + row * head.stride(0), std::min(rows, head.size(0) - row), head.stride(0), head.size(1)};
 }
 
-/// Attention of one block of queries.
+/// Where the results of a head go, from those of `query`.
 template <class T>
-void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::int64_t query,
+BlockOutput<T> output_of(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::int64_t query) {
+  const View<T, 2> out = args.out[mask.batch][mask.head];
+  BlockOutput<T> to{out.data + query * out.stride(0), out.stride(0), out.stride(1), args.v.size(3), nullptr, 0};
+  if (args.lse.data) {
+    const View<T, 1> lse = args.lse[mask.batch][mask.head];
+    to.lse = lse.data + query * lse.stride(0);
+    to.lse_stride = lse.stride(0);
+  }
+  return to;
+}
+
+/// Attention of `rows` queries, at most a block.
+template <class T>
+void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::int64_t query, std::int64_t rows,
                     AttentionWorker<T>& worker, Feed<T>& feed) {
-  const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, args.q.size(2) - query);
   const View<const T, 2> q = args.q[mask.batch][mask.head];
   const std::int64_t head_dim = q.size(1);
   // Queries are read an element at a time: where they lie, if their elements lie side by side.
@@ -117,14 +129,8 @@ void attend_queries(const AttentionArgs<T>& args, const HeadMask<T>& mask, std::
     }
     worker.block.query_norms[i] = row_norm(queries + i * query_stride, head_dim);
   }
-  const View<T, 2> out = args.out[mask.batch][mask.head];
-  BlockOutput<T> to{out.data + query * out.stride(0), out.stride(0), out.stride(1), args.v.size(3), nullptr, 0};
-  if (args.lse.data) {
-    const View<T, 1> lse = args.lse[mask.batch][mask.head];
-    to.lse = lse.data + query * lse.stride(0);
-    to.lse_stride = lse.stride(0);
-  }
-  attend_block<T>(mask, worker.head, query, rows, queries, query_stride, worker.block, to, feed);
+  attend_block<T>(mask, worker.head, query, rows, queries, query_stride, worker.block, output_of(args, mask, query),
+                  feed);
 }
 
 /// Keys and values of another group are fetched ahead only when they leave room for those in use.
@@ -157,31 +163,37 @@ void feed_unit(const AttentionArgs<T>& args, const AttentionQueue& queue, const 
   feed.add(rows_ahead<T>(head_of(args.out, item.group, unit), queue.first_query(unit), kBlockQueries));
 }
 
+/// Packs the keys and values of a group as far as its keys before `limit` go, and keeps what was packed before.
+template <class T>
+void pack_group(const AttentionArgs<T>& args, std::int64_t group, std::int64_t limit, AttentionWorker<T>& worker) {
+  const std::int64_t batch = group / args.k.size(1), kv_head = group % args.k.size(1);
+  const View<const T, 2> k = args.k[batch][kv_head], v = args.v[batch][kv_head];
+  if (worker.packed[0] != group) {
+    worker.packed[0] = group;
+    worker.packed[1] = 0;
+  }
+  worker.head.values = values_in_place(v) ? v.data : worker.values;
+  for (const std::int64_t steps = ceil_div(limit, kStepKeys); worker.packed[1] < steps; ++worker.packed[1]) {
+    pack_step(k, key_factor(args), v, worker.packed[1], worker.values, worker.head);
+  }
+}
+
 /// `next_group`: that of the item this worker will probably take next; -1: no other.
 template <class T>
 void run_attention_item(const AttentionArgs<T>& args, const AttentionQueue& queue, const AttentionQueue::Item& item,
                         std::int64_t next_group, AttentionWorker<T>& worker) {
   const std::int64_t kv_heads = args.k.size(1), heads_per_group = args.q.size(1) / kv_heads;
-  const std::int64_t batch = item.group / kv_heads, kv_head = item.group % kv_heads, num_keys = args.k.size(2);
-  const View<const T, 2> k = args.k[batch][kv_head], v = args.v[batch][kv_head];
+  const std::int64_t batch = item.group / kv_heads, kv_head = item.group % kv_heads;
   Feed<T> feed;
   if (next_group >= 0) feed_group(args, next_group, feed);
-  worker.head.values = values_in_place(v) ? v.data : worker.values;
-  if (worker.packed[0] != item.group) {
-    worker.packed[0] = item.group;
-    worker.packed[1] = 0;
-  }
   for (std::int64_t unit = item.begin; unit < item.end; ++unit) {
-    const HeadMask<T> mask{&args, num_keys, batch, kv_head * heads_per_group + queue.head(unit)};
+    const HeadMask<T> mask{&args, args.k.size(2), batch, kv_head * heads_per_group + queue.head(unit)};
     const std::int64_t query = queue.first_query(unit);
-    const std::int64_t last = std::min<std::int64_t>(args.q.size(2), query + kBlockQueries) - 1;
-    for (const std::int64_t steps = ceil_div(mask.limit(last), kStepKeys); worker.packed[1] < steps;
-         ++worker.packed[1]) {
-      pack_step(k, key_factor(args), v, worker.packed[1], worker.values, worker.head);
-    }
+    const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, args.q.size(2) - query);
+    pack_group(args, item.group, mask.limit(query + rows - 1), worker);
     const int fed = feed.size();
     feed_unit(args, queue, item, next_group, unit, feed);
-    attend_queries(args, mask, query, worker, feed);
+    attend_queries(args, mask, query, rows, worker, feed);
     feed.shrink(fed);  // what this unit did not get to is too late now
   }
 }

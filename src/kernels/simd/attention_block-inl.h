@@ -10,6 +10,7 @@
 #endif
 #include "kernels/simd/attention_masks-inl.h"
 #include "kernels/simd/attention_pack-inl.h"
+#include "kernels/simd/attention_rows-inl.h"
 #include "kernels/simd/feed-inl.h"
 // clang-format on
 
@@ -72,6 +73,31 @@ struct BlockOutput {
   T* lse;  ///< or nullptr
   std::int64_t lse_stride;
 };
+
+/// log(total * 2^reference), the same whatever power of two moved between the two.
+template <class T>
+double log_sum(T total, T reference) {
+  constexpr double kLn2 = 0.6931471805599453;
+  int exponent = 0;
+  const double mantissa = std::frexp(static_cast<double>(total), &exponent);
+  return (static_cast<double>(reference) + exponent + std::log2(mantissa)) * kLn2;
+}
+
+/// One row's sums, divided and written.
+template <class T>
+void finish_row(const T* sums, const T* weighted, T reference, const BlockOutput<T>& to, std::int64_t row) {
+  const Tag<T> d;
+  const T total = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums)));
+  const bool empty = total == T(0);  // no key was seen
+  const T factor = empty ? T(0) : T(1) / total;
+  T* out = to.out + row * to.row_stride;
+  std::int64_t j = 0;
+  for (; to.column_stride == 1 && j + kLanes<T> <= to.value_dim; j += kLanes<T>) {
+    hn::StoreU(hn::Mul(hn::Load(d, weighted + j), hn::Set(d, factor)), d, out + j);
+  }
+  for (; j < to.value_dim; ++j) out[j * to.column_stride] = weighted[j] * factor;
+  if (to.lse) to.lse[row * to.lse_stride] = empty ? -kInfinity<T> : static_cast<T>(log_sum(total, reference));
+}
 
 /// Attention of `rows` <= kBlockQueries queries from `query`, which lie in `queries`; their norms are in
 /// scratch.query_norms. Meanwhile `feed` is fetched.

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry of attention, and how its work is cut.
+
+// The first include re-includes this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/amx/attention.cpp"
+#include "kernels/simd/targets.h"
+#include "kernels/amx/attention-inl.h"
+#include "kernels/amx/entries-inl.h"
+#include "kernels/simd/entries-inl.h"
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+namespace {
+
+/// A bias or score_mod may block keys: what a row sees is known only when its scores are, too late to find out whether
+/// the multiply unit gets them right.
+bool changes_scores(const AttentionArgs<float>& args) { return args.score_mod.function || args.bias.data; }
+
+/// What one worker owns.
+struct Worker {
+  std::int64_t* packed;  ///< {group, panels of keys packed of it}
+  SplitHead head;
+  AttentionScratch block;
+  AttentionWorker<float> exact;
+
+  static Worker take(std::byte*& memory, const AttentionArgs<float>& args) {
+    Worker worker;
+    worker.packed = take_scratch<std::int64_t>(memory, 2);
+    worker.head = SplitHead::take(memory, args.k.size(2), args.k.size(3), args.v.size(3));
+    worker.block = AttentionScratch::take(memory, args.k.size(3), args.v.size(3));
+    worker.exact = AttentionWorker<float>::take(memory, args);
+    return worker;
+  }
+  static std::size_t bytes(const AttentionArgs<float>& args) {
+    std::byte* memory = scratch_origin();
+    take(memory, args);
+    return static_cast<std::size_t>(memory - scratch_origin());
+  }
+};
+
+/// Splits the keys and values of a group as far as its keys before `limit` go, and keeps what was split before.
+void split_group(const AttentionArgs<float>& args, std::int64_t group, std::int64_t limit, const Worker& worker) {
+  const std::int64_t batch = group / args.k.size(1), kv_head = group % args.k.size(1);
+  if (worker.packed[0] != group) {
+    worker.packed[0] = group;
+    worker.packed[1] = 0;
+    worker.head.forget();
+  }
+  // Whole steps, so that their norms are those of all their keys.
+  const std::int64_t panels = panels_of(std::min(args.k.size(2), ceil_div(limit, kStepKeys) * kStepKeys));
+  for (; worker.packed[1] < panels; ++worker.packed[1]) {
+    split_keys(args.k[batch][kv_head], key_factor(args), args.v[batch][kv_head], 0, worker.packed[1] * kPanel,
+               worker.head);
+  }
+}
+
+void run_item(const AttentionArgs<float>& args, const AttentionQueue& queue, const AttentionQueue::Item& item,
+              Worker& worker) {
+  const std::int64_t kv_heads = args.k.size(1), heads_per_group = args.q.size(1) / kv_heads;
+  const std::int64_t batch = item.group / kv_heads, kv_head = item.group % kv_heads;
+  for (std::int64_t unit = item.begin; unit < item.end; ++unit) {
+    const HeadMask<float> mask{&args, args.k.size(2), batch, kv_head * heads_per_group + queue.head(unit)};
+    const std::int64_t query = queue.first_query(unit);
+    const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, args.q.size(2) - query);
+    split_group(args, item.group, mask.limit(query + rows - 1), worker);
+    const View<const float, 2> q = args.q[batch][mask.head];
+    split_queries({q.data + query * q.stride(0), {rows, q.size(1)}, q.strides}, worker.block);
+    if (attend_block(mask, worker.head, query, rows, worker.block, output_of(args, mask, query))) {
+      attend_exactly(args, mask, worker.head, query, rows, worker.block.tame, worker.exact);
+    }
+  }
+}
+
+/// FLOPs of the products of float32 that the tiles of `rows` <= 32 queries stand for.
+double tile_flops(const HeadMask<float>& mask, std::int64_t query, std::int64_t rows, std::int64_t depth,
+                  std::int64_t columns) {
+  const std::int64_t limit = mask.limit(query + rows - 1);
+  std::int64_t scores = 0, values = 0;
+  for (std::int64_t key = 0; key < limit; key += kPanel) {
+    const std::int64_t word = key / kPanelKeys<float> * kPanelKeys<float>;
+    if (mask.panel_kind(query, rows, word) == PanelKind::skipped) continue;
+    for (std::int64_t row = 0; row < rows; row += kSide) {
+      const std::int64_t seen = mask.limit(query + std::min(rows, row + kSide) - 1) - key;
+      if (seen > 0) scores += kSide * (seen > kSide ? kPanel : kSide);
+      values += kSide * kPanel;
+    }
+  }
+  return 2.0 * static_cast<double>(scores * depth + values * columns);
+}
+
+}  // namespace
+
+std::size_t attention_scratch(const AttentionArgs<float>& args, int threads) {
+  if (changes_scores(args)) return HWY_NAMESPACE::attention_scratch(args, threads);
+  return static_cast<std::size_t>(threads) * Worker::bytes(args);
+}
+
+void attention(Executor& executor, const AttentionArgs<float>& args, std::byte* scratch) {
+  if (changes_scores(args)) return HWY_NAMESPACE::attention(executor, args, scratch);
+  const int threads = executor.num_threads();
+  const std::size_t bytes = Worker::bytes(args);
+  const auto worker_at = [&](int index) {
+    std::byte* memory = scratch + static_cast<std::size_t>(index) * bytes;
+    return Worker::take(memory, args);
+  };
+  for (int i = 0; i < threads; ++i) {
+    const Worker worker = worker_at(i);
+    worker.packed[0] = worker.exact.packed[0] = -1;
+  }
+  const AttentionQueue queue(args, threads);
+  executor.run(queue.size(), [&](std::int64_t index, int worker_index) {
+    Worker worker = worker_at(worker_index);
+    const TileRegisters registers;
+    run_item(args, queue, queue.item(index), worker);
+  });
+}
+
+/// FLOPs of the products of float32 that the tiles stand for.
+double attention_executed_flops(const AttentionArgs<float>& args) {
+  if (changes_scores(args)) return HWY_NAMESPACE::attention_executed_flops(args);
+  const bool alike = args.blocks.block_q == 0;
+  const std::int64_t batches = alike ? 1 : args.q.size(0), heads = alike ? 1 : args.q.size(1);
+  const std::int64_t num_queries = args.q.size(2);
+  const std::int64_t depth = depth_steps(args.k.size(3)) * kStepDepth,
+                     columns = ceil_div(args.v.size(3), kSide) * kSide;
+  double flops = 0;
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const HeadMask<float> mask{&args, args.k.size(2), batch, head};
+      for (std::int64_t query = 0; query < num_queries; query += kPanel) {
+        flops += tile_flops(mask, query, std::min(kPanel, num_queries - query), depth, columns);
+      }
+    }
+  }
+  return alike ? flops * static_cast<double>(args.q.size(0) * args.q.size(1)) : flops;
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of queries of one head: what attention of it takes and gives. attention_block.cpp computes it.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_AMX_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_AMX_ATTENTION_BLOCK_INL_H_
+#undef ENNEAD_KERNELS_AMX_ATTENTION_BLOCK_INL_H_
+#else
+#define ENNEAD_KERNELS_AMX_ATTENTION_BLOCK_INL_H_
+#endif
+#include "kernels/amx/attention_head-inl.h"
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+
+/// Memory of one worker for the block it is at.
+struct AttentionScratch {
+  char* queries;        ///< panels of 32 queries, a left operand of depth head_dim
+  float* query_norms;   ///< [kBlockQueries] |q|^2
+  char* tame;           ///< [kBlockQueries]
+  float* out;           ///< [kBlockQueries][out_stride()]
+  float* sums;          ///< [kBlockQueries] vectors
+  float* references;    ///< [kBlockQueries]
+  float* scores;        ///< [32][kWeightStride]: of a tile and a step, then its weights
+  char* weights;        ///< the weights split: a left operand of depth kStepKeys
+  float* step_sums;     ///< [32] vectors
+  float* maxima;        ///< [32] vectors
+  float* partial;       ///< [32][32] sums of values over a step
+  std::uint64_t* bits;  ///< [kStepPanels][32]
+
+  static std::int64_t out_stride(std::int64_t value_dim) { return panels_of(value_dim) * kPanel; }
+
+  static AttentionScratch take(std::byte*& memory, std::int64_t head_dim, std::int64_t value_dim) {
+    AttentionScratch scratch;
+    scratch.queries = take_scratch<char>(memory, panels_of(kBlockQueries) * panel_bytes(head_dim));
+    scratch.query_norms = take_scratch<float>(memory, kBlockQueries);
+    scratch.tame = take_scratch<char>(memory, kBlockQueries);
+    scratch.out = take_scratch<float>(memory, kBlockQueries * out_stride(value_dim));
+    scratch.sums = take_scratch<float>(memory, kBlockQueries * kSide);
+    scratch.references = take_scratch<float>(memory, kBlockQueries);
+    scratch.scores = take_scratch<float>(memory, kPanel * kWeightStride);
+    scratch.weights = take_scratch<char>(memory, panel_bytes(kStepKeys));
+    scratch.step_sums = take_scratch<float>(memory, kPanel * kSide);
+    scratch.maxima = take_scratch<float>(memory, kPanel * kSide);
+    scratch.partial = take_scratch<float>(memory, kPanel * kPanel);
+    scratch.bits = take_scratch<std::uint64_t>(memory, kStepPanels<float> * kPanel);
+    return scratch;
+  }
+};
+
+/// Splits the queries of a block, [rows, head_dim], and takes their norms.
+void split_queries(const View<const float, 2>& queries, const AttentionScratch& scratch);
+
+/// Attention of `rows` <= kBlockQueries queries from `query`, whose split_queries() are in scratch, and which no
+/// score_mod or bias changes. Rows that are wild or see a wild key are not written; returns whether there are any: see
+/// is_computed().
+bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64_t query, std::int64_t rows,
+                  const AttentionScratch& scratch, const BlockOutput<float>& to);
+
+/// Whether the query is right when the multiply unit computes it.
+bool is_computed(const HeadMask<float>& mask, const SplitHead& head, std::int64_t query, bool tame);
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX
+
+#endif  // toggled per target
