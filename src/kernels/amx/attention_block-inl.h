@@ -27,6 +27,7 @@ struct AttentionScratch {
   char* weights;        ///< the weights split: a left operand of depth kStepKeys
   float* step_sums;     ///< [32] vectors
   float* maxima;        ///< [32] vectors
+  float* buffer;        ///< [32][head_dim]: queries that cannot be read where they lie
   float* partial;       ///< [32][32] sums of values over a step
   std::uint64_t* bits;  ///< [kStepPanels][32]
 
@@ -44,6 +45,7 @@ struct AttentionScratch {
     scratch.weights = take_scratch<char>(memory, panel_bytes(kStepKeys));
     scratch.step_sums = take_scratch<float>(memory, kPanel * kSide);
     scratch.maxima = take_scratch<float>(memory, kPanel * kSide);
+    scratch.buffer = take_scratch<float>(memory, kPanel * head_dim);
     scratch.partial = take_scratch<float>(memory, kPanel * kPanel);
     scratch.bits = take_scratch<std::uint64_t>(memory, kStepPanels<float> * kPanel);
     return scratch;

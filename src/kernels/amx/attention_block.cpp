@@ -262,18 +262,13 @@ class HeadAttention {
 }  // namespace
 
 void split_queries(const View<const float, 2>& queries, const AttentionScratch& scratch) {
-  const std::int64_t head_dim = queries.size(1);
   for (std::int64_t row = 0; row < queries.size(0); row += kPanel) {
     const std::int64_t rows = std::min(kPanel, queries.size(0) - row);
-    LineMaxima maxima;
-    find_maxima(queries, row, rows, maxima);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      scratch.tame[row + i] = is_tame(maxima.of(i)) ? 1 : 0;
-      scratch.query_norms[row + i] =
-          squared_norm(queries.data + (row + i) * queries.stride(0), queries.stride(1), head_dim);
-    }
-    split_panel<Side::left>(queries, row, rows, 0, head_dim, 1.0F,
-                            scratch.queries + row / kPanel * panel_bytes(head_dim));
+    RowFacts facts;
+    split_rows<Side::left>(queries, row, rows, 1.0F, scratch.queries + row / kPanel * panel_bytes(queries.size(1)),
+                           scratch.buffer, facts);
+    std::copy_n(facts.tame, rows, scratch.tame + row);
+    std::copy_n(facts.norms, rows, scratch.query_norms + row);
   }
 }
 

@@ -28,7 +28,7 @@ struct SplitHead {
   float* key_norms;          ///< per step: the largest |k|^2 of keys that are not wild
   char* tame;                ///< per key
   std::int64_t* first_wild;  ///< the first wild key so far; if there is none, more than there are keys
-  float* tame_values;        ///< [32][value_dim]: values of a panel of keys without the wild ones
+  float* buffer;             ///< rows of 32 keys or values that cannot be read where they lie
 
   static SplitHead take(std::byte*& memory, std::int64_t num_keys, std::int64_t head_dim, std::int64_t value_dim) {
     SplitHead head;
@@ -41,7 +41,7 @@ struct SplitHead {
     head.key_norms = take_scratch<float>(memory, head.steps);
     head.tame = take_scratch<char>(memory, keys);
     head.first_wild = take_scratch<std::int64_t>(memory, 1);
-    head.tame_values = take_scratch<float>(memory, kPanel * value_dim);
+    head.buffer = take_scratch<float>(memory, kPanel * std::max(head_dim, value_dim));
     return head;
   }
 
@@ -53,12 +53,74 @@ struct SplitHead {
   void forget() const { *first_wild = std::numeric_limits<std::int64_t>::max(); }
 };
 
-/// |x|^2 of a row with any stride.
-inline float squared_norm(const float* row, std::int64_t stride, std::int64_t count) {
-  if (stride == 1) return row_norm(row, count);
-  float sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += row[i * stride] * row[i * stride];
-  return nan_to_infinity(sum);
+/// What is known of 32 rows: whether the multiply unit gets them right, and |row|^2.
+struct RowFacts {
+  char tame[kPanel];
+  alignas(64) float norms[kPanel];
+};
+
+/// `count` <= 32 rows of `depth` elements side by side, times factor, as a panel of one operand or the other.
+template <Side kSideOf>
+void split_rows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth, float factor,
+                char* to, RowFacts& facts) {
+  const Tag<float> d;
+  const BitsTag bits;
+  constexpr bool kRight = kSideOf == Side::right;
+  const Floats scale = hn::Set(d, factor);
+  alignas(64) std::uint32_t most[kPanel][kSide];
+  alignas(64) float squares[kPanel][kSide];
+  alignas(64) char turned[kStepBytes];
+  const std::int64_t end = count > kSide ? kPanel : kSide;
+  for (std::int64_t row = 0; row < kPanel; ++row) {
+    hn::Store(hn::Zero(bits), bits, most[row]);
+    hn::Store(hn::Zero(d), d, squares[row]);
+  }
+  for (std::int64_t k = 0; k < depth; k += kStepDepth, to += kStepBytes) {
+    char* const rows = kRight ? turned : to;
+    for (std::int64_t row = 0; row < end; ++row) {
+      Floats low = hn::Zero(d), high = hn::Zero(d);
+      if (HWY_LIKELY(row < count)) {
+        const float* const at = from + row * row_stride + k;
+        if (HWY_LIKELY(depth - k >= kStepDepth)) {
+          low = hn::Mul(hn::LoadU(d, at), scale);
+          high = hn::Mul(hn::LoadU(d, at + kSide), scale);
+        } else {
+          low = hn::Mul(load_first(at, depth - k), scale);
+          high = hn::Mul(load_first(at + kSide, depth - k - kSide), scale);
+        }
+        hn::Store(hn::Max(hn::Load(bits, most[row]), hn::Max(magnitudes(low), magnitudes(high))), bits, most[row]);
+        hn::Store(hn::MulAdd(low, low, hn::MulAdd(high, high, hn::Load(d, squares[row]))), d, squares[row]);
+      }
+      store_pairs(split(low, high), rows + row_offset(row));
+    }
+    if constexpr (kRight) {
+      for (std::int64_t half = 0; half < end; half += kSide)
+        turn_tile(turned + row_offset(half), to + row_offset(half));
+    }
+  }
+  for (std::int64_t row = 0; row < kPanel; ++row) facts.tame[row] = is_tame(hn::Load(bits, most[row])) ? 1 : 0;
+  for (std::int64_t half = 0; half < end; half += kSide) {
+    Floats sums[kSide];
+    for (int i = 0; i < kSide; ++i) sums[i] = hn::Load(d, squares[half + i]);
+    transpose_square<float>(sums);
+    for (int count_left = kSide / 2; count_left > 0; count_left /= 2) {
+      for (int i = 0; i < count_left; ++i) sums[i] = hn::Add(sums[i], sums[i + count_left]);
+    }
+    hn::Store(sums[0], d, facts.norms + half);
+  }
+}
+
+/// The same of rows with any stride between their elements.
+template <Side kSideOf>
+void split_rows(const View<const float, 2>& rows, std::int64_t row0, std::int64_t count, float factor, char* to,
+                float* buffer, RowFacts& facts) {
+  const float* from = rows.data + row0 * rows.stride(0);
+  const std::int64_t depth = rows.size(1);
+  if (rows.stride(1) == 1) return split_rows<kSideOf>(from, rows.stride(0), count, depth, factor, to, facts);
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t j = 0; j < depth; ++j) buffer[i * depth + j] = from[i * rows.stride(0) + j * rows.stride(1)];
+  }
+  split_rows<kSideOf>(buffer, depth, count, depth, factor, to, facts);
 }
 
 /// Splits keys [key, key + 32) of a head, as far as there are any, and their values. k: [keys, head_dim],
@@ -68,34 +130,31 @@ inline void split_keys(const View<const float, 2>& k, float factor, const View<c
   const std::int64_t at = key - origin, count = std::clamp<std::int64_t>(k.size(0) - at, 0, kPanel);
   float& norm = head.key_norms[key / kStepKeys];
   if (key % kStepKeys == 0) norm = 0;
-  LineMaxima key_maxima, value_maxima;
-  find_maxima(k, at, count, key_maxima);
+  RowFacts facts;
+  split_rows<Side::right>(k, at, count, factor, head.keys + key / kPanel * panel_bytes(head.head_dim), head.buffer,
+                          facts);
+  LineMaxima value_maxima;
   find_maxima(v, at, count, value_maxima);
-  const auto times_factor = [&](std::uint32_t magnitude) {
-    return std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * std::abs(factor));
-  };
   bool all = true;
   for (std::int64_t i = 0; i < count; ++i) {
-    const bool tame = is_tame(times_factor(key_maxima.of(i))) && is_tame(value_maxima.of(i));
+    const bool tame = facts.tame[i] && value_maxima.is_tame_line(i);
     head.tame[key + i] = tame ? 1 : 0;
     all = all && tame;
     if (tame) {
-      norm = std::max(norm, factor * factor * squared_norm(k.data + (at + i) * k.stride(0), k.stride(1), k.size(1)));
+      norm = std::max(norm, facts.norms[i]);
     } else {
       *head.first_wild = std::min(*head.first_wild, key + i);
     }
   }
-  split_panel<Side::right>(k, at, count, 0, head.head_dim, factor,
-                           head.keys + key / kPanel * panel_bytes(head.head_dim));
 
   View<const float, 2> values{v.data + at * v.stride(0), {count, v.size(1)}, v.strides};
   if (!all) {
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t j = 0; j < head.value_dim; ++j) {
-        head.tame_values[i * head.value_dim + j] = head.tame[key + i] ? values(i, j) : 0.0F;
+        head.buffer[i * head.value_dim + j] = head.tame[key + i] ? values(i, j) : 0.0F;
       }
     }
-    values = {head.tame_values, {count, head.value_dim}, {head.value_dim, 1}};
+    values = {head.buffer, {count, head.value_dim}, {head.value_dim, 1}};
   }
   const View<const float, 2> columns{values.data, {head.value_dim, count}, {values.stride(1), values.stride(0)}};
   for (std::int64_t panel = 0; panel < panels_of(head.value_dim); ++panel) {

@@ -85,15 +85,24 @@ HWY_INLINE void join(const Pairs& pairs, Floats& low, Floats& high) {
 /// Magnitudes, whose bits order as they do, with infinity and NaN above all.
 HWY_INLINE Bits magnitudes(Floats x) { return hn::BitCast(BitsTag(), hn::Abs(x)); }
 
+inline std::uint32_t largest(Bits magnitudes) { return hn::GetLane(hn::MaxOfLanes(BitsTag(), magnitudes)); }
+
+constexpr std::uint32_t kLeastTame = (127U - 50U) << 23, kMostTame = (127U + 50U) << 23;
+
 /// Whether the multiply unit gets a row of this largest magnitude right. It takes numbers below 2^-126 for 0, and the
 /// lowest part of a small number may be one; and the parts of a product that is infinite may cancel to NaN.
 /// Between 2^-50 and 2^50 neither can happen to two operands; a row of zeros is right, too.
 inline bool is_tame(std::uint32_t magnitude) {
-  constexpr std::uint32_t kLeast = (127U - 50U) << 23, kMost = (127U + 50U) << 23;
-  return magnitude == 0 || (magnitude >= kLeast && magnitude <= kMost);
+  return magnitude == 0 || (magnitude >= kLeastTame && magnitude <= kMostTame);
 }
 
-inline std::uint32_t largest(Bits magnitudes) { return hn::GetLane(hn::MaxOfLanes(BitsTag(), magnitudes)); }
+/// The same of a row whose largest magnitude is in one of these lanes.
+HWY_INLINE bool is_tame(Bits lanes) {
+  const BitsTag bits;
+  const bool small = hn::AllFalse(bits, hn::Gt(lanes, hn::Set(bits, kMostTame)));
+  if (small && !hn::AllTrue(bits, hn::Lt(lanes, hn::Set(bits, kLeastTame)))) return true;
+  return is_tame(largest(lanes));
+}
 
 HWY_INLINE void store_pairs(const Pairs& pairs, char* row) {
   const BitsTag bits;
@@ -137,6 +146,10 @@ class LineMaxima {
   HWY_INLINE void add_to_half(int half, Bits some) {
     const BitsTag bits;
     hn::Store(hn::Max(hn::Load(bits, of_lines_ + half * kSide), some), bits, of_lines_ + half * kSide);
+  }
+  HWY_INLINE bool is_tame_line(std::int64_t line) const {
+    const BitsTag bits;
+    return is_tame(hn::Max(hn::Load(bits, of_line_[line]), hn::Set(bits, of_lines_[line])));
   }
   std::uint32_t of(std::int64_t line) const {
     return std::max(of_lines_[line], largest(hn::Load(BitsTag(), of_line_[line])));
