@@ -17,8 +17,8 @@ namespace {
 
 /// As in simd/attention_block.cpp: scores up to 2^40 need no reference. Values are tame, which is less than 2^60.
 constexpr float kMostBounded = 40;
-/// Panels of 32 keys in a step, and in a word of mask bits.
-constexpr std::int64_t kHalves = kStepKeys / kPanel, kHalvesPerWord = kPanelKeys<float> / kPanel;
+/// Panels of 32 keys in a word of mask bits.
+constexpr std::int64_t kHalvesPerWord = kPanelKeys<float> / kPanel;
 
 /// Makes weights of the scores of a tile of queries with 32 keys, row by row, and splits them.
 class WeightsWork {
@@ -87,7 +87,7 @@ class HeadAttention {
     const Tag<float> d;
     const std::int64_t limit = mask_.limit(tile.query + tile.rows - 1);
     if (limit <= first_key) return;
-    const std::int64_t seen = std::min<std::int64_t>(limit - first_key, kStepKeys);
+    const std::int64_t seen = std::min(limit - first_key, kSumKeys);
     num_halves_ = ceil_div(seen, kPanel);
     bool any = false;
     for (std::int64_t p = 0; p < ceil_div(seen, kPanelKeys<float>); ++p) {
@@ -256,7 +256,7 @@ class HeadAttention {
   const AttentionScratch& scratch_;
   const std::int64_t depth_;
   std::int64_t num_halves_ = 0;
-  PanelKind kinds_[kStepPanels<float>];
+  PanelKind kinds_[kSumKeys / kPanelKeys<float>];
 };
 
 }  // namespace
@@ -292,7 +292,7 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
   const std::int64_t stride = AttentionScratch::out_stride(head.value_dim);
   for (std::int64_t i = 0; i < rows; ++i) hn::Store(hn::Zero(d), d, scratch.sums + i * kSide);
   QueryTile tiles[kBlockQueries / kPanel];
-  const std::int64_t num_tiles = panels_of(rows), num_steps = ceil_div(mask.limit(query + rows - 1), kStepKeys);
+  const std::int64_t num_tiles = panels_of(rows), limit = mask.limit(query + rows - 1);
   for (std::int64_t t = 0; t < num_tiles; ++t) {
     const std::int64_t row = t * kPanel;
     QueryTile& tile = tiles[t];
@@ -315,8 +315,8 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
     std::fill_n(tile.references, tile.rows, tile.bounded ? 0.0F : -kInfinity<float>);
   }
   HeadAttention attention(mask, head, scratch);
-  for (std::int64_t s = 0; s < num_steps; ++s) {
-    for (std::int64_t t = 0; t < num_tiles; ++t) attention.step(tiles[t], s * kStepKeys);
+  for (std::int64_t key = 0; key < limit; key += kSumKeys) {
+    for (std::int64_t t = 0; t < num_tiles; ++t) attention.step(tiles[t], key);
   }
   bool all = true;
   for (std::int64_t i = 0; i < rows; ++i) {
