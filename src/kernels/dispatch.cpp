@@ -60,6 +60,10 @@ constexpr Kernels<T> amx_kernels() {
     kernels.attention_scratch = amx::attention_scratch;
     kernels.attention = amx::attention;
     kernels.attention_executed_flops = amx::attention_executed_flops;
+    kernels.module_packed_elements = amx::module_packed_elements;
+    kernels.pack_module = amx::pack_module;
+    kernels.module_scratch = amx::module_scratch;
+    kernels.module = amx::module;
     kernels.peak_loop = amx::peak_loop;
   }
   return kernels;

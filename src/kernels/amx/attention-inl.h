@@ -17,14 +17,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE::amx {
 
-/// Queries [query, query + rows) of a block one by one, those that attend_block() did not compute, in plain
-/// float32. Which these are, and so their bits, depends on what each of them sees alone.
-inline void attend_exactly(const AttentionArgs<float>& args, const HeadMask<float>& mask, const SplitHead& head,
-                           std::int64_t query, std::int64_t rows, const char* tame, AttentionWorker<float>& exact) {
+/// Those of queries [query, query + rows) of a block that attend_block() left out, one by one, in plain float32. Which
+/// these are, and so their bits, depends on what each of them sees alone.
+inline void attend_exactly(const AttentionArgs<float>& args, const HeadMask<float>& mask, std::int64_t query,
+                           std::int64_t rows, const AttentionScratch& scratch, AttentionWorker<float>& exact) {
   const std::int64_t heads_per_group = args.q.size(1) / args.k.size(1);
   const std::int64_t group = mask.batch * args.k.size(1) + mask.head / heads_per_group;
   for (std::int64_t i = 0; i < rows; ++i) {
-    if (is_computed(mask, head, query + i, tame[i] != 0)) continue;
+    if (is_computed(scratch, i)) continue;
     pack_group(args, group, mask.limit(query + i), exact);
     Feed<float> none;
     attend_queries(args, mask, query + i, 1, exact, none);

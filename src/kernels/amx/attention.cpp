@@ -16,10 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE::amx {
 namespace {
 
-/// A bias or score_mod may block keys: what a row sees is known only when its scores are, too late to find out whether
-/// the multiply unit gets them right.
-bool changes_scores(const AttentionArgs<float>& args) { return args.score_mod.function || args.bias.data; }
-
 /// What one worker owns.
 struct Worker {
   std::int64_t* packed;  ///< {group, panels of keys packed of it}
@@ -48,13 +44,12 @@ void split_group(const AttentionArgs<float>& args, std::int64_t group, std::int6
   if (worker.packed[0] != group) {
     worker.packed[0] = group;
     worker.packed[1] = 0;
-    worker.head.forget();
   }
   // Whole steps, so that their norms are those of all their keys.
   const std::int64_t panels = panels_of(std::min(args.k.size(2), ceil_div(limit, kStepKeys) * kStepKeys));
   for (; worker.packed[1] < panels; ++worker.packed[1]) {
     split_keys(args.k[batch][kv_head], key_factor(args), args.v[batch][kv_head], 0, worker.packed[1] * kPanel,
-               worker.head);
+               worker.block.buffer, worker.head);
   }
 }
 
@@ -70,7 +65,7 @@ void run_item(const AttentionArgs<float>& args, const AttentionQueue& queue, con
     const View<const float, 2> q = args.q[batch][mask.head];
     split_queries({q.data + query * q.stride(0), {rows, q.size(1)}, q.strides}, worker.block);
     if (attend_block(mask, worker.head, query, rows, worker.block, output_of(args, mask, query))) {
-      attend_exactly(args, mask, worker.head, query, rows, worker.block.tame, worker.exact);
+      attend_exactly(args, mask, query, rows, worker.block, worker.exact);
     }
   }
 }
@@ -95,12 +90,10 @@ double tile_flops(const HeadMask<float>& mask, std::int64_t query, std::int64_t 
 }  // namespace
 
 std::size_t attention_scratch(const AttentionArgs<float>& args, int threads) {
-  if (changes_scores(args)) return HWY_NAMESPACE::attention_scratch(args, threads);
   return static_cast<std::size_t>(threads) * Worker::bytes(args);
 }
 
 void attention(Executor& executor, const AttentionArgs<float>& args, std::byte* scratch) {
-  if (changes_scores(args)) return HWY_NAMESPACE::attention(executor, args, scratch);
   const int threads = executor.num_threads();
   const std::size_t bytes = Worker::bytes(args);
   const auto worker_at = [&](int index) {
@@ -121,7 +114,6 @@ void attention(Executor& executor, const AttentionArgs<float>& args, std::byte* 
 
 /// FLOPs of the products of float32 that the tiles stand for.
 double attention_executed_flops(const AttentionArgs<float>& args) {
-  if (changes_scores(args)) return HWY_NAMESPACE::attention_executed_flops(args);
   const bool alike = args.blocks.block_q == 0;
   const std::int64_t batches = alike ? 1 : args.q.size(0), heads = alike ? 1 : args.q.size(1);
   const std::int64_t num_queries = args.q.size(2);

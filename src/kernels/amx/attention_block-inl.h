@@ -25,6 +25,7 @@ struct AttentionScratch {
   char* queries;        ///< panels of 32 queries, a left operand of depth head_dim
   float* query_norms;   ///< [kBlockQueries] |q|^2
   char* tame;           ///< [kBlockQueries]
+  char* sees_wild;      ///< [kBlockQueries]
   float* out;           ///< [kBlockQueries][out_stride()]
   float* sums;          ///< [kBlockQueries] vectors
   float* references;    ///< [kBlockQueries]
@@ -32,7 +33,7 @@ struct AttentionScratch {
   char* weights;        ///< the weights split: a left operand of depth kSumKeys
   float* step_sums;     ///< [32] vectors
   float* maxima;        ///< [32] vectors
-  float* buffer;        ///< [32][head_dim]: queries that cannot be read where they lie
+  float* buffer;        ///< 32 rows of queries, keys or values that cannot be read where they lie
   float* partial;       ///< [32][32] sums of values over a step
   std::uint64_t* bits;  ///< [kSumKeys / kPanelKeys][32]
 
@@ -43,6 +44,7 @@ struct AttentionScratch {
     scratch.queries = take_scratch<char>(memory, panels_of(kBlockQueries) * panel_bytes(head_dim));
     scratch.query_norms = take_scratch<float>(memory, kBlockQueries);
     scratch.tame = take_scratch<char>(memory, kBlockQueries);
+    scratch.sees_wild = take_scratch<char>(memory, kBlockQueries);
     scratch.out = take_scratch<float>(memory, kBlockQueries * out_stride(value_dim));
     scratch.sums = take_scratch<float>(memory, kBlockQueries * kSide);
     scratch.references = take_scratch<float>(memory, kBlockQueries);
@@ -50,7 +52,7 @@ struct AttentionScratch {
     scratch.weights = take_scratch<char>(memory, panel_bytes(kSumKeys));
     scratch.step_sums = take_scratch<float>(memory, kPanel * kSide);
     scratch.maxima = take_scratch<float>(memory, kPanel * kSide);
-    scratch.buffer = take_scratch<float>(memory, kPanel * head_dim);
+    scratch.buffer = take_scratch<float>(memory, kPanel * std::max(head_dim, value_dim));
     scratch.partial = take_scratch<float>(memory, kPanel * kPanel);
     scratch.bits = take_scratch<std::uint64_t>(memory, kSumKeys / kPanelKeys<float> * kPanel);
     return scratch;
@@ -60,14 +62,15 @@ struct AttentionScratch {
 /// Splits the queries of a block, [rows, head_dim], and takes their norms.
 void split_queries(const View<const float, 2>& queries, const AttentionScratch& scratch);
 
-/// Attention of `rows` <= kBlockQueries queries from `query`, whose split_queries() are in scratch, and which no
-/// score_mod or bias changes. Rows that are wild or see a wild key are not written; returns whether there are any: see
-/// is_computed().
+/// Attention of `rows` <= kBlockQueries queries from `query`, whose split_queries() are in scratch. Rows that are wild
+/// or see a wild key are not written; returns whether there are any.
 bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64_t query, std::int64_t rows,
                   const AttentionScratch& scratch, const BlockOutput<float>& to);
 
-/// Whether the query is right when the multiply unit computes it.
-bool is_computed(const HeadMask<float>& mask, const SplitHead& head, std::int64_t query, bool tame);
+/// Whether attend_block() has written this row.
+inline bool is_computed(const AttentionScratch& scratch, std::int64_t row) {
+  return scratch.tame[row] && !scratch.sees_wild[row];
+}
 
 }  // namespace ennead::kernels::HWY_NAMESPACE::amx
 HWY_AFTER_NAMESPACE();

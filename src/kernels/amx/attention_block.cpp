@@ -72,8 +72,9 @@ struct QueryTile {
   std::int64_t query, rows;
   const char* queries;
   float *out, *sums, *references;
-  bool bounded;  ///< every score it sees is small: weights need no reference
-  bool started;  ///< out holds sums
+  bool bounded;     ///< every score it sees is small: weights need no reference
+  bool started;     ///< out holds sums
+  char* sees_wild;  ///< per query
 };
 
 /// Attention of tiles of queries of one head.
@@ -95,6 +96,7 @@ class HeadAttention {
       any = any || kinds_[p] != PanelKind::skipped;
     }
     if (!any) return;
+    if (!head_.all_tame[first_key / kStepKeys]) find_wild(tile, first_key);
     for (std::int64_t i = 0; i < kPanel; ++i) hn::Store(hn::Zero(d), d, scratch_.step_sums + i * kSide);
     WeightsWork work;
     std::int64_t last = -1;  // the panel whose weights are still to be made
@@ -102,6 +104,10 @@ class HeadAttention {
       if (kind(h) == PanelKind::skipped) continue;
       multiply_scores(tile, first_key, h, work);
       work.finish();
+      if (mask_.changes_scores() && (h % kHalvesPerWord != 0 || h + 1 == num_halves_)) {
+        const std::int64_t p = h / kHalvesPerWord, at = p * kPanelKeys<float>;
+        change_scores(mask_, tile.query, tile.rows, first_key + at, scratch_.scores + at, bits(p));
+      }
       if (tile.bounded) work = weights_work(h, kProducts * depth_);
       last = h;
     }
@@ -126,6 +132,25 @@ class HeadAttention {
       std::fill(bits(p) + tile.rows, bits(p) + kPanel, 0);
     } else if (!tile.bounded) {
       std::fill_n(bits(p), kPanel, low_bits(kPanelKeys<float>));
+    }
+  }
+
+  /// Marks the queries that see a wild key. A score_mod is not asked: it might decide by a score that is wrong.
+  void find_wild(const QueryTile& tile, std::int64_t first_key) const {
+    for (std::int64_t p = 0; p < ceil_div(num_halves_, kHalvesPerWord); ++p) {
+      if (kinds_[p] == PanelKind::skipped) continue;
+      const std::int64_t key = first_key + p * kPanelKeys<float>,
+                         keys = std::min(kPanelKeys<float>, mask_.num_keys - key);
+      std::uint64_t wild = 0;
+      for (std::int64_t j = 0; j < keys; ++j) wild |= static_cast<std::uint64_t>(head_.tame[key + j] == 0) << j;
+      for (std::int64_t i = 0; i < tile.rows; ++i) {
+        std::uint64_t seen = 0;
+        mask_.panel_bits(tile.query + i, 1, key, &seen);
+        seen &= wild;
+        for (; seen != 0; seen &= seen - 1) {
+          if (mask_.bias_allows(tile.query + i, key + std::countr_zero(seen))) tile.sees_wild[i] = 1;
+        }
+      }
     }
   }
 
@@ -272,20 +297,6 @@ void split_queries(const View<const float, 2>& queries, const AttentionScratch& 
   }
 }
 
-bool is_computed(const HeadMask<float>& mask, const SplitHead& head, std::int64_t query, bool tame) {
-  if (!tame) return false;
-  const std::int64_t limit = mask.limit(query), words = kPanelKeys<float>;
-  if (*head.first_wild >= limit) return true;
-  for (std::int64_t key = *head.first_wild / words * words; key < limit; key += words) {
-    std::uint64_t seen = 0;
-    mask.panel_bits(query, 1, key, &seen);
-    for (; seen != 0; seen &= seen - 1) {
-      if (!head.tame[key + std::countr_zero(seen)]) return false;
-    }
-  }
-  return true;
-}
-
 bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64_t query, std::int64_t rows,
                   const AttentionScratch& scratch, const BlockOutput<float>& to) {
   const Tag<float> d;
@@ -303,11 +314,13 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
     tile.sums = scratch.sums + row * kSide;
     tile.references = scratch.references + row;
     tile.started = false;
+    tile.sees_wild = scratch.sees_wild + row;
+    std::fill_n(tile.sees_wild, tile.rows, 0);
     float query_norm = 0;
     for (std::int64_t i = row; i < row + tile.rows; ++i) {
       if (scratch.tame[i]) query_norm = std::max(query_norm, scratch.query_norms[i]);
     }
-    tile.bounded = true;
+    tile.bounded = !mask.changes_scores();
     const std::int64_t steps = ceil_div(mask.limit(tile.query + tile.rows - 1), kStepKeys);
     for (std::int64_t s = 0; s < steps; ++s) {
       tile.bounded = tile.bounded && query_norm * head.key_norms[s] <= kMostBounded * kMostBounded;
@@ -320,7 +333,7 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
   }
   bool all = true;
   for (std::int64_t i = 0; i < rows; ++i) {
-    if (!is_computed(mask, head, query + i, scratch.tame[i] != 0)) {
+    if (!is_computed(scratch, i)) {
       all = false;
       continue;
     }

@@ -22,13 +22,12 @@ constexpr std::int64_t panels_of(std::int64_t count) { return ceil_div(count, kP
 /// its value is zero here, and rows that see it are computed in another way.
 struct SplitHead {
   std::int64_t head_dim, value_dim;
-  std::int64_t steps;        ///< of kStepKeys keys
-  char* keys;                ///< panels of 32 keys, a right operand of depth head_dim
-  char* values;              ///< panels of 32 value columns, a right operand whose depth is all keys
-  float* key_norms;          ///< per step: the largest |k|^2 of keys that are not wild
-  char* tame;                ///< per key
-  std::int64_t* first_wild;  ///< the first wild key so far; if there is none, more than there are keys
-  float* buffer;             ///< rows of 32 keys or values that cannot be read where they lie
+  std::int64_t steps;  ///< of kStepKeys keys
+  char* keys;          ///< panels of 32 keys, a right operand of depth head_dim
+  char* values;        ///< panels of 32 value columns, a right operand whose depth is all keys
+  float* key_norms;    ///< per step: the largest |k|^2 of keys that are not wild
+  char* tame;          ///< per key
+  char* all_tame;      ///< per step: whether all of its keys are
 
   static SplitHead take(std::byte*& memory, std::int64_t num_keys, std::int64_t head_dim, std::int64_t value_dim) {
     SplitHead head;
@@ -40,8 +39,7 @@ struct SplitHead {
     head.values = take_scratch<char>(memory, panels_of(value_dim) * panel_bytes(keys));
     head.key_norms = take_scratch<float>(memory, head.steps);
     head.tame = take_scratch<char>(memory, keys);
-    head.first_wild = take_scratch<std::int64_t>(memory, 1);
-    head.buffer = take_scratch<float>(memory, kPanel * std::max(head_dim, value_dim));
+    head.all_tame = take_scratch<char>(memory, head.steps);
     return head;
   }
 
@@ -50,7 +48,6 @@ struct SplitHead {
   char* value_step(std::int64_t panel, std::int64_t key) const {
     return values + panel * panel_bytes(steps * kStepKeys) + key / kStepDepth * kStepBytes;
   }
-  void forget() const { *first_wild = std::numeric_limits<std::int64_t>::max(); }
 };
 
 /// What is known of 32 rows: whether the multiply unit gets them right, and |row|^2.
@@ -124,15 +121,19 @@ void split_rows(const View<const float, 2>& rows, std::int64_t row0, std::int64_
 }
 
 /// Splits keys [key, key + 32) of a head, as far as there are any, and their values. k: [keys, head_dim],
-/// v: [keys, value_dim]; both start with key `origin`. Keys come times `factor`.
+/// v: [keys, value_dim]; both start with key `origin`. Keys come times `factor`. The panels of a step come in order.
+/// buffer: [32][the larger of head_dim and value_dim].
 inline void split_keys(const View<const float, 2>& k, float factor, const View<const float, 2>& v, std::int64_t origin,
-                       std::int64_t key, const SplitHead& head) {
+                       std::int64_t key, float* buffer, const SplitHead& head) {
   const std::int64_t at = key - origin, count = std::clamp<std::int64_t>(k.size(0) - at, 0, kPanel);
   float& norm = head.key_norms[key / kStepKeys];
-  if (key % kStepKeys == 0) norm = 0;
+  char& all_tame = head.all_tame[key / kStepKeys];
+  if (key % kStepKeys == 0) {
+    norm = 0;
+    all_tame = 1;
+  }
   RowFacts facts;
-  split_rows<Side::right>(k, at, count, factor, head.keys + key / kPanel * panel_bytes(head.head_dim), head.buffer,
-                          facts);
+  split_rows<Side::right>(k, at, count, factor, head.keys + key / kPanel * panel_bytes(head.head_dim), buffer, facts);
   LineMaxima value_maxima;
   find_maxima(v, at, count, value_maxima);
   bool all = true;
@@ -140,21 +141,18 @@ inline void split_keys(const View<const float, 2>& k, float factor, const View<c
     const bool tame = facts.tame[i] && value_maxima.is_tame_line(i);
     head.tame[key + i] = tame ? 1 : 0;
     all = all && tame;
-    if (tame) {
-      norm = std::max(norm, facts.norms[i]);
-    } else {
-      *head.first_wild = std::min(*head.first_wild, key + i);
-    }
+    if (tame) norm = std::max(norm, facts.norms[i]);
   }
 
+  if (!all) all_tame = 0;
   View<const float, 2> values{v.data + at * v.stride(0), {count, v.size(1)}, v.strides};
   if (!all) {
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t j = 0; j < head.value_dim; ++j) {
-        head.buffer[i * head.value_dim + j] = head.tame[key + i] ? values(i, j) : 0.0F;
+        buffer[i * head.value_dim + j] = head.tame[key + i] ? values(i, j) : 0.0F;
       }
     }
-    values = {head.buffer, {count, head.value_dim}, {head.value_dim, 1}};
+    values = {buffer, {count, head.value_dim}, {head.value_dim, 1}};
   }
   const View<const float, 2> columns{values.data, {head.value_dim, count}, {values.stride(1), values.stride(0)}};
   for (std::int64_t panel = 0; panel < panels_of(head.value_dim); ++panel) {

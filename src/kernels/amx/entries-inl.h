@@ -25,6 +25,12 @@ std::size_t attention_scratch(const AttentionArgs<float>& args, int threads);
 void attention(Executor& executor, const AttentionArgs<float>& args, std::byte* scratch);
 double attention_executed_flops(const AttentionArgs<float>& args);
 
+// module.cpp
+std::size_t module_packed_elements(std::int64_t d_in, std::int64_t d_out, std::int64_t num_heads);
+void pack_module(const ModuleWeights<float>& weights, float* packed);
+std::size_t module_scratch(const ModuleArgs<float>& args, int threads);
+void module(Executor& executor, const ModuleArgs<float>& args, std::byte* scratch);
+
 // peak.cpp
 double peak_loop(std::int64_t iterations, float* sink);
 

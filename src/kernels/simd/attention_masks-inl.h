@@ -108,6 +108,12 @@ struct HeadMask {
     return bits;
   }
 
+  /// Whether the bias, if there is one, leaves `key` to `query`.
+  bool bias_allows(std::int64_t query, std::int64_t key) const {
+    const View<const T, 4>& bias = args->bias;
+    return bias.data == nullptr || bias(batch, head, query, key) != -std::numeric_limits<T>::infinity();
+  }
+
   /// Kind of the panel at `key` for `rows` queries from `query`; limit(query + rows - 1) > key.
   PanelKind panel_kind(std::int64_t query, std::int64_t rows, std::int64_t key) const {
     bool full = key + kPanelKeys<T> <= limit(query) && !is_dense();

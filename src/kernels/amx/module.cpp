@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variant 10 as one piece, as in simd/module-inl.h: a head at a time is projected, split into the layouts that
+// attention reads, attended, and written token-major; the output projection follows.
+
+// The first include re-includes this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/amx/module.cpp"
+#include "kernels/simd/targets.h"
+#include "kernels/amx/attention-inl.h"
+#include "kernels/amx/entries-inl.h"
+#include "kernels/amx/gemm-inl.h"
+#include "kernels/simd/module-inl.h"
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+namespace {
+
+/// A packed linear layer: its panels, then its bias (zeros where there is none), filled up to whole panels.
+struct PackedLayer {
+  PackedRight right;
+  const float* bias;
+
+  static std::int64_t bytes(std::int64_t depth, std::int64_t columns) {
+    return PackedRight::bytes(depth, columns) + panels_of(columns) * kPanel * std::int64_t{sizeof(float)};
+  }
+};
+
+/// The packed module: head after head the projections of a head, then the output projection. A head's queries, keys and
+/// values are one matrix, each filled up with zeros to whole panels.
+struct PackedWeights {
+  const char* data;
+  std::int64_t d_in, d_out, num_heads;
+
+  std::int64_t head_dim() const { return d_out / num_heads; }
+  std::int64_t head_panels() const { return panels_of(head_dim()); }
+  /// Columns of each of a head's three projections, filled up.
+  std::int64_t head_columns() const { return head_panels() * kPanel; }
+  std::int64_t head_bytes() const { return PackedLayer::bytes(d_in, 3 * head_columns()); }
+  std::int64_t bytes() const { return num_heads * head_bytes() + PackedLayer::bytes(d_out, d_out); }
+
+  PackedLayer layer(std::int64_t offset, std::int64_t depth, std::int64_t columns) const {
+    const char* const at = data + offset;
+    return {{at, depth, columns}, reinterpret_cast<const float*>(at + PackedRight::bytes(depth, columns))};
+  }
+  PackedLayer head_layer(std::int64_t head) const { return layer(head * head_bytes(), d_in, 3 * head_columns()); }
+  PackedLayer out_layer() const { return layer(num_heads * head_bytes(), d_out, d_out); }
+};
+
+void pack_bias_row(const float* bias, std::int64_t row0, std::int64_t count, float factor, float* to) {
+  for (std::int64_t n = 0; n < panels_of(count) * kPanel; ++n)
+    to[n] = bias && n < count ? factor * bias[row0 + n] : 0.0F;
+}
+
+void pack_head_weights(const ModuleWeights<float>& weights, std::int64_t head, const PackedWeights& module, char* to) {
+  // Scores come out as powers of two: scale and log2(e) are part of the query's weights.
+  const std::int64_t head_dim = module.head_dim();
+  const float scale = static_cast<float>(kLog2E<double> / std::sqrt(static_cast<double>(head_dim)));
+  const View<const float, 2> matrices[] = {weights.W_query, weights.W_key, weights.W_value};
+  const float* const biases[] = {weights.b_query, weights.b_key, weights.b_value};
+  const PackedLayer layer =
+      PackedWeights{to, module.d_in, module.d_out, module.num_heads}.layer(0, module.d_in, 3 * module.head_columns());
+  bool tame = true;
+  for (std::int64_t which = 0; which < 3; ++which) {
+    const float factor = which == 0 ? scale : 1.0F;
+    View<const float, 2> rows = matrices[which];
+    rows.data += head * head_dim * rows.stride(0);
+    rows.sizes[0] = head_dim;
+    char* const panels = to + which * module.head_panels() * panel_bytes(module.d_in);
+    for (std::int64_t panel = 0; panel < module.head_panels(); ++panel) {
+      tame = pack_right_panel(rows, panel, factor, panels) && tame;
+    }
+    pack_bias_row(biases[which], head * head_dim, head_dim, factor,
+                  const_cast<float*>(layer.bias) + which * module.head_columns());
+  }
+  to[PackedRight::panels_bytes(module.d_in, 3 * module.head_columns())] = tame ? 1 : 0;
+}
+
+/// One head after projection, as attention reads it.
+struct ProjectedHead {
+  SplitHead split;
+  char* queries;       ///< panels of queries, a left operand
+  char* query_tame;    ///< per query
+  float* query_norms;  ///< per query
+  float* rows;         ///< [num_tokens][queries, keys, values], each filled up: kept for rows that are not tame
+
+  static ProjectedHead take(std::byte*& memory, const ModuleArgs<float>& args) {
+    const std::int64_t num_tokens = args.x.size(1), head_dim = args.out.size(2) / args.num_heads;
+    const std::int64_t tokens = panels_of(num_tokens) * kPanel;
+    ProjectedHead head;
+    head.split = SplitHead::take(memory, num_tokens, head_dim, head_dim);
+    head.queries = take_scratch<char>(memory, panels_of(num_tokens) * panel_bytes(head_dim));
+    head.query_tame = take_scratch<char>(memory, tokens);
+    head.query_norms = take_scratch<float>(memory, tokens);
+    head.rows = take_scratch<float>(memory, tokens * 3 * panels_of(head_dim) * kPanel);
+    return head;
+  }
+};
+
+/// Attention of one head over its projected rows. The queries' weights hold scale and log2(e) already.
+AttentionArgs<float> head_attention(const ModuleArgs<float>& args, const ProjectedHead& head, float* context) {
+  const std::int64_t num_tokens = args.x.size(1), d_out = args.out.size(2), head_dim = d_out / args.num_heads;
+  const std::int64_t columns = panels_of(head_dim) * kPanel;
+  const auto projection = [&](std::int64_t which) {
+    return View<const float, 4>{head.rows + which * columns, {1, 1, num_tokens, head_dim}, {0, 0, 3 * columns, 1}};
+  };
+  AttentionArgs<float> attention;
+  attention.q = projection(0);
+  attention.k = projection(1);
+  attention.v = projection(2);
+  attention.out = {context, {1, 1, num_tokens, head_dim}, {0, 0, d_out, 1}};
+  attention.scale = static_cast<float>(1 / kLog2E<double>);
+  attention.causal = args.causal;
+  return attention;
+}
+
+/// What one worker owns.
+struct ModuleWorker {
+  ProjectedHead head;  ///< the one it is at
+  BlockScratch product;
+  AttentionScratch block;
+  AttentionWorker<float> exact;
+
+  static ModuleWorker take(std::byte*& memory, const ModuleArgs<float>& args) {
+    const std::int64_t d_in = args.x.size(2), d_out = args.out.size(2), head_dim = d_out / args.num_heads;
+    ModuleWorker worker;
+    worker.head = ProjectedHead::take(memory, args);
+    const std::int64_t columns = std::max(3 * panels_of(head_dim) * kPanel, d_out);
+    worker.product = BlockScratch::take(memory, std::max(kStepKeys, args.x.size(1)), columns, std::max(d_in, d_out));
+    worker.block = AttentionScratch::take(memory, head_dim, head_dim);
+    worker.exact = AttentionWorker<float>::take(memory, head_attention(args, worker.head, nullptr));
+    return worker;
+  }
+};
+
+template <class Part>
+std::size_t bytes_of(const ModuleArgs<float>& args) {
+  std::byte* memory = scratch_origin();
+  Part::take(memory, args);
+  return static_cast<std::size_t>(memory - scratch_origin());
+}
+
+/// One call of the module.
+class ModuleCall {
+ public:
+  ModuleCall(const ModuleArgs<float>& args, int threads, std::byte* scratch)
+      : args_(args),
+        weights_{reinterpret_cast<const char*>(args.packed), args.x.size(2), args.out.size(2), args.num_heads},
+        plan_(args, threads),
+        out_cut_(args.x.size(1), weights_.d_out, weights_.d_out, threads) {
+    context_ = take_scratch<float>(scratch, args.out.num_elements());
+    workers_ = scratch;
+    shared_ = scratch + static_cast<std::size_t>(threads) * bytes_of<ModuleWorker>(args);
+  }
+
+  void run(Executor& executor) const {
+    const std::int64_t num_steps = ceil_div(args_.x.size(1), kStepKeys);
+    executor.run(plan_.shared * num_steps, [&](std::int64_t item, int index) HWY_ATTR {
+      const TileRegisters registers;
+      project_step(plan_.whole() + item / num_steps, item % num_steps, shared(item / num_steps), worker(index));
+    });
+    executor.run(plan_.whole() + plan_.shared * plan_.chunks, [&](std::int64_t item, int index) HWY_ATTR {
+      const TileRegisters registers;
+      const ModuleWorker own = worker(index);
+      if (item < plan_.whole()) {
+        for (std::int64_t step = 0; step < num_steps; ++step) project_step(item, step, own.head, own);
+        attend_blocks(item, 0, plan_.blocks, own.head, own);
+      } else {
+        const std::int64_t head = (item - plan_.whole()) / plan_.chunks, chunk = (item - plan_.whole()) % plan_.chunks;
+        attend_blocks(plan_.whole() + head, plan_.blocks * chunk / plan_.chunks,
+                      plan_.blocks * (chunk + 1) / plan_.chunks, shared(head), own);
+      }
+    });
+    executor.run(args_.x.size(0) * out_cut_.tasks(), [&](std::int64_t item, int index) HWY_ATTR {
+      const TileRegisters registers;
+      project_output(item / out_cut_.tasks(), item % out_cut_.tasks(), worker(index));
+    });
+  }
+
+ private:
+  ModuleWorker worker(int index) const {
+    std::byte* memory = workers_ + static_cast<std::size_t>(index) * bytes_of<ModuleWorker>(args_);
+    return ModuleWorker::take(memory, args_);
+  }
+  ProjectedHead shared(std::int64_t index) const {
+    std::byte* memory = shared_ + static_cast<std::size_t>(index) * bytes_of<ProjectedHead>(args_);
+    return ProjectedHead::take(memory, args_);
+  }
+
+  /// Projects one step of tokens of one (batch, head) and splits what comes out.
+  void project_step(std::int64_t batch_head, std::int64_t step, const ProjectedHead& to,
+                    const ModuleWorker& own) const {
+    const std::int64_t batch = batch_head / args_.num_heads, columns = weights_.head_columns(), width = 3 * columns;
+    const std::int64_t num_tokens = args_.x.size(1), first = step * kStepKeys;
+    const std::int64_t head_dim = weights_.head_dim();
+    const PackedLayer layer = weights_.head_layer(batch_head % args_.num_heads);
+    BlockArgs block;
+    block.a = args_.x[batch];
+    block.row0 = first;
+    block.rows = std::min(kStepKeys, num_tokens - first);
+    block.b = layer.right;
+    block.start = layer.bias;
+    block.add = false;
+    block.c = {to.rows, {num_tokens, width}, {width, 1}};
+    const std::int64_t panels = layer.right.panels(), group = panels_per_group(weights_.d_in);
+    for (std::int64_t panel = 0; panel < panels; panel += group) {
+      block.first_panel = panel;
+      block.end_panel = std::min(panels, panel + group);
+      multiply_block(block, own.product);
+    }
+    const float* const rows = to.rows + first * width;
+    const View<const float, 2> keys{rows + columns, {block.rows, head_dim}, {width, 1}};
+    const View<const float, 2> values{rows + 2 * columns, {block.rows, head_dim}, {width, 1}};
+    for (std::int64_t row = 0; row < block.rows; row += kPanel) {
+      const std::int64_t token = first + row, count = std::min(kPanel, block.rows - row);
+      RowFacts facts;
+      split_rows<Side::left>(rows + row * width, width, count, head_dim, 1.0F,
+                             to.queries + token / kPanel * panel_bytes(head_dim), facts);
+      std::copy_n(facts.tame, kPanel, to.query_tame + token);
+      std::copy_n(facts.norms, kPanel, to.query_norms + token);
+      split_keys(keys, 1.0F, values, first, token, own.block.buffer, to.split);
+    }
+  }
+
+  /// Attention of query blocks [begin, end), counted from the last one: late queries see the most keys.
+  void attend_blocks(std::int64_t batch_head, std::int64_t begin, std::int64_t end, const ProjectedHead& from,
+                     const ModuleWorker& own) const {
+    const std::int64_t batch = batch_head / args_.num_heads, head = batch_head % args_.num_heads;
+    const std::int64_t num_tokens = args_.x.size(1), head_dim = weights_.head_dim();
+    const AttentionArgs<float> attention =
+        head_attention(args_, from, context_ + batch * num_tokens * weights_.d_out + head * head_dim);
+    const HeadMask<float> mask{&attention, num_tokens, 0, 0};
+    AttentionWorker<float> exact = own.exact;
+    exact.packed[0] = -1;
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t query = (plan_.blocks - 1 - block) * kBlockQueries;
+      const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, num_tokens - query);
+      AttentionScratch scratch = own.block;
+      scratch.queries = from.queries + query / kPanel * panel_bytes(head_dim);
+      scratch.tame = from.query_tame + query;
+      scratch.query_norms = from.query_norms + query;
+      if (attend_block(mask, from.split, query, rows, scratch, output_of(attention, mask, query))) {
+        attend_exactly(attention, mask, query, rows, scratch, exact);
+      }
+    }
+  }
+
+  void project_output(std::int64_t batch, std::int64_t task, const ModuleWorker& own) const {
+    const std::int64_t num_tokens = args_.x.size(1), d_out = weights_.d_out;
+    const PackedLayer layer = weights_.out_layer();
+    BlockArgs block;
+    block.a = {context_ + batch * num_tokens * d_out, {num_tokens, d_out}, {d_out, 1}};
+    block.b = layer.right;
+    block.start = layer.bias;
+    block.add = false;
+    block.c = args_.out[batch];
+    out_cut_.place(task, block);
+    multiply_block(block, own.product);
+  }
+
+  const ModuleArgs<float>& args_;
+  const PackedWeights weights_;
+  const ModulePlan plan_;
+  const ProductCut out_cut_;
+  float* context_;
+  std::byte* workers_;
+  std::byte* shared_;
+};
+
+}  // namespace
+
+std::size_t module_packed_elements(std::int64_t d_in, std::int64_t d_out, std::int64_t num_heads) {
+  return static_cast<std::size_t>(PackedWeights{nullptr, d_in, d_out, num_heads}.bytes()) / sizeof(float);
+}
+
+void pack_module(const ModuleWeights<float>& weights, float* packed) {
+  char* const to = reinterpret_cast<char*>(packed);
+  const PackedWeights module{to, weights.W_query.size(1), weights.out_proj.size(0), weights.num_heads};
+  for (std::int64_t head = 0; head < weights.num_heads; ++head) {
+    pack_head_weights(weights, head, module, to + head * module.head_bytes());
+  }
+  char* const out = to + module.num_heads * module.head_bytes();
+  pack_right(weights.out_proj, 1.0F, out);
+  pack_bias_row(weights.b_out, 0, module.d_out, 1.0F, const_cast<float*>(module.out_layer().bias));
+}
+
+std::size_t module_scratch(const ModuleArgs<float>& args, int threads) {
+  return scratch_bytes<float>(args.out.num_elements()) +
+         static_cast<std::size_t>(threads) * bytes_of<ModuleWorker>(args) +
+         static_cast<std::size_t>(ModulePlan(args, threads).shared) * bytes_of<ProjectedHead>(args);
+}
+
+void module(Executor& executor, const ModuleArgs<float>& args, std::byte* scratch) {
+  ModuleCall(args, executor.num_threads(), scratch).run(executor);
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX
