@@ -225,6 +225,22 @@ void multiply_row_panel(const BlockArgs& block, std::int64_t row, std::int64_t k
   }
 }
 
+/// Fetches memory that comes next into the second level cache, a few lines a turn.
+class FetchWork {
+ public:
+  FetchWork(const void* data, std::int64_t bytes, std::int64_t turns)
+      : at_(static_cast<const char*>(data)),
+        end_(at_ + bytes),
+        lines_(static_cast<int>(ceil_div(bytes / 64, std::max<std::int64_t>(1, turns)))) {}
+  HWY_INLINE void turn() {
+    for (int i = 0; i < lines_ && at_ < end_; ++i, at_ += 64) __builtin_prefetch(at_, 0, 2);
+  }
+
+ private:
+  const char *at_, *end_;
+  int lines_;
+};
+
 /// Which of `count` rows are tame; true: all.
 inline bool mark_tame(const LineMaxima& maxima, std::int64_t count, bool right_tame, char* tame) {
   bool all = true;

@@ -151,11 +151,21 @@ class ModuleCall {
         plan_(args, threads),
         out_cut_(args.x.size(1), weights_.d_out, weights_.d_out, threads) {
     context_ = take_scratch<float>(scratch, args.out.num_elements());
+    tokens_ = take_scratch<char>(scratch, args.x.size(0) * token_bytes(args));
+    tame_ = take_scratch<char>(scratch, args.x.size(0) * panels_of(args.x.size(1)) * kPanel);
     workers_ = scratch;
     shared_ = scratch + static_cast<std::size_t>(threads) * bytes_of<ModuleWorker>(args);
   }
 
+  /// Bytes of the split tokens of a batch item.
+  static std::int64_t token_bytes(const ModuleArgs<float>& args) {
+    return panels_of(args.x.size(1)) * panel_bytes(args.x.size(2));
+  }
+
   void run(Executor& executor) const {
+    const std::int64_t panels = panels_of(args_.x.size(1));
+    executor.run(args_.x.size(0) * panels,
+                 [&](std::int64_t item, int) HWY_ATTR { split_tokens(item / panels, item % panels * kPanel); });
     const std::int64_t num_steps = ceil_div(args_.x.size(1), kStepKeys);
     executor.run(plan_.shared * num_steps, [&](std::int64_t item, int index) HWY_ATTR {
       const TileRegisters registers;
@@ -189,6 +199,24 @@ class ModuleCall {
     return ProjectedHead::take(memory, args_);
   }
 
+  /// Splits 32 tokens of a batch item: once for all heads.
+  void split_tokens(std::int64_t batch, std::int64_t token) const {
+    const View<const float, 2> x = args_.x[batch];
+    const std::int64_t count = std::min(kPanel, args_.x.size(1) - token), d_in = args_.x.size(2);
+    char* const to = tokens_ + batch * token_bytes(args_) + token / kPanel * panel_bytes(d_in);
+    LineMaxima maxima;
+    if (x.stride(1) == 1) {
+      SplitWork({x.data + token * x.stride(0), x.stride(0), count, d_in, to}, 1, maxima).finish();
+    } else {
+      find_maxima(x, token, count, maxima);
+      split_panel<Side::left>(x, token, count, 0, d_in, 1.0F, to);
+    }
+    for (std::int64_t i = 0; i < count; ++i) tame(batch, token)[i] = maxima.is_tame_line(i) ? 1 : 0;
+  }
+  char* tame(std::int64_t batch, std::int64_t token) const {
+    return tame_ + batch * panels_of(args_.x.size(1)) * kPanel + token;
+  }
+
   /// Projects one step of tokens of one (batch, head) and splits what comes out.
   void project_step(std::int64_t batch_head, std::int64_t step, const ProjectedHead& to,
                     const ModuleWorker& own) const {
@@ -204,12 +232,7 @@ class ModuleCall {
     block.start = layer.bias;
     block.add = false;
     block.c = {to.rows, {num_tokens, width}, {width, 1}};
-    const std::int64_t panels = layer.right.panels(), group = panels_per_group(weights_.d_in);
-    for (std::int64_t panel = 0; panel < panels; panel += group) {
-      block.first_panel = panel;
-      block.end_panel = std::min(panels, panel + group);
-      multiply_block(block, own.product);
-    }
+    multiply_tokens(batch, block, own);
     const float* const rows = to.rows + first * width;
     const View<const float, 2> keys{rows + columns, {block.rows, head_dim}, {width, 1}};
     const View<const float, 2> values{rows + 2 * columns, {block.rows, head_dim}, {width, 1}};
@@ -221,6 +244,32 @@ class ModuleCall {
       std::copy_n(facts.tame, kPanel, to.query_tame + token);
       std::copy_n(facts.norms, kPanel, to.query_norms + token);
       split_keys(keys, 1.0F, values, first, token, own.block.buffer, to.split);
+    }
+  }
+
+  /// All columns of a block whose rows are split tokens of a batch item.
+  void multiply_tokens(std::int64_t batch, BlockArgs block, const ModuleWorker& own) const {
+    const std::int64_t panels = block.b.panels(), d_in = weights_.d_in, group = panels_per_group(d_in);
+    const char* const tokens = tokens_ + batch * token_bytes(args_) + block.row0 / kPanel * panel_bytes(d_in);
+    const char* const all_tame = tame(batch, block.row0);
+    for (std::int64_t panel = 0; panel < panels; panel += group) {
+      block.first_panel = panel;
+      block.end_panel = std::min(panels, panel + group);
+      for (std::int64_t k0 = 0; k0 == 0 || k0 < d_in; k0 += kDepthChunk) {
+        const std::int64_t depth = std::min(kDepthChunk, d_in - k0);
+        for (std::int64_t row = 0; row < block.rows; row += kPanel) {
+          const std::int64_t rows = std::min(kPanel, block.rows - row);
+          const char* const left = tokens + row / kPanel * panel_bytes(d_in) + k0 / kStepDepth * kStepBytes;
+          const bool all =
+              block.b.tame() && std::all_of(all_tame + row, all_tame + row + rows, [](char t) { return t != 0; });
+          FetchWork work(left + panel_bytes(d_in), panel_bytes(depth),
+                         kProducts * depth_steps(depth) * (block.end_panel - panel));
+          multiply_row_panel(block, row, k0, depth, left, all ? nullptr : all_tame + row, work);
+        }
+      }
+      for (std::int64_t row = 0; row < block.rows; ++row) {
+        if (!all_tame[row] || !block.b.tame()) multiply_block_row_exactly(block, block.row0 + row, own.product.exact);
+      }
     }
   }
 
@@ -265,6 +314,8 @@ class ModuleCall {
   const ModulePlan plan_;
   const ProductCut out_cut_;
   float* context_;
+  char* tokens_;  ///< x split: per batch item panels of 32 tokens
+  char* tame_;    ///< per batch item and token
   std::byte* workers_;
   std::byte* shared_;
 };
@@ -288,6 +339,8 @@ void pack_module(const ModuleWeights<float>& weights, float* packed) {
 
 std::size_t module_scratch(const ModuleArgs<float>& args, int threads) {
   return scratch_bytes<float>(args.out.num_elements()) +
+         scratch_bytes<char>(args.x.size(0) * ModuleCall::token_bytes(args)) +
+         scratch_bytes<char>(args.x.size(0) * panels_of(args.x.size(1)) * kPanel) +
          static_cast<std::size_t>(threads) * bytes_of<ModuleWorker>(args) +
          static_cast<std::size_t>(ModulePlan(args, threads).shared) * bytes_of<ProjectedHead>(args);
 }
