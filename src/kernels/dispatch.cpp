@@ -57,6 +57,8 @@ constexpr Kernels<T> amx_kernels() {
     kernels.pack_weights = amx::pack_weights;
     kernels.linear_scratch = amx::linear_scratch;
     kernels.linear = amx::linear;
+    kernels.matmul_scratch = amx::matmul_scratch;
+    kernels.matmul = amx::matmul;
     kernels.peak_loop = amx::peak_loop;
   }
   return kernels;

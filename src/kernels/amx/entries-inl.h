@@ -20,6 +20,10 @@ void pack_weights(View<const float, 2> w, float* packed);
 std::size_t linear_scratch(const LinearArgs<float>& args, int threads);
 void linear(Executor& executor, const LinearArgs<float>& args, std::byte* scratch);
 
+// matmul.cpp
+std::size_t matmul_scratch(const MatmulArgs<float>& args, int threads);
+void matmul(Executor& executor, const MatmulArgs<float>& args, std::byte* scratch);
+
 // peak.cpp
 double peak_loop(std::int64_t iterations, float* sink);
 
