@@ -77,6 +77,32 @@ struct TileArgs {
   Target to;
 };
 
+/// Brings the lines of a tile of the result into the second level cache, beside other work: a store that has to wait
+/// for its line waits in a buffer that holds little more than one tile.
+template <class Work>
+class WithResultFetched {
+ public:
+  WithResultFetched(const float* c, std::int64_t stride, int rows, std::int64_t steps, Work& work)
+      : at_(reinterpret_cast<const char*>(c)),
+        stride_(stride),
+        rows_(rows),
+        each_turn_(static_cast<int>(ceil_div(rows, std::max<std::int64_t>(1, kProducts * steps)))),
+        work_(work) {}
+  HWY_INLINE void turn() {
+    for (int i = 0; i < each_turn_ && rows_ > 0; ++i, --rows_, at_ += stride_) {
+      __builtin_prefetch(at_, 0, 2);
+      __builtin_prefetch(at_ + 64, 0, 2);
+    }
+    work_.turn();
+  }
+
+ private:
+  const char* at_;
+  std::int64_t stride_;
+  int rows_, each_turn_;
+  Work& work_;
+};
+
 template <int kRows, int kColumns, class Work>
 void multiply_halves_of_tile(const TileArgs& tile, const Target& to, Work& work) {
   const std::int64_t stride = to.row_stride * std::int64_t{sizeof(float)};
@@ -87,7 +113,8 @@ void multiply_halves_of_tile(const TileArgs& tile, const Target& to, Work& work)
   } else {
     zero_sums<kRows, kColumns>();
   }
-  multiply_panels<kRows, kColumns>(tile.steps, tile.left, tile.right, work);
+  WithResultFetched<Work> both(to.c, stride, tile.add ? 0 : kRows * kSide, tile.steps, work);
+  multiply_panels<kRows, kColumns>(tile.steps, tile.left, tile.right, both);
   store_sums<kRows, kColumns>(to.c, stride);
 }
 

@@ -185,36 +185,40 @@ struct HalfStep {
   Floats low[kSide], high[kSide];
 
   /// Rows `stride` apart, of which `rows` are there: 16 pairs of each.
-  HWY_INLINE void load_along(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t depth) {
+  HWY_NOINLINE void load_along(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t depth) {
     const Tag<float> d;
     if (HWY_LIKELY(rows >= kSide && depth >= kStepDepth)) {
+      ENNEAD_NO_UNROLL
       for (int i = 0; i < kSide; ++i) {
         low[i] = hn::LoadU(d, from + i * stride);
         high[i] = hn::LoadU(d, from + i * stride + kSide);
       }
       return;
     }
+    ENNEAD_NO_UNROLL
     for (int i = 0; i < kSide; ++i) {
       low[i] = load_first(from + i * stride, i < rows ? depth : 0);
       high[i] = load_first(from + i * stride + kSide, i < rows ? depth - kSide : 0);
     }
   }
   /// Depths `stride` apart, of which `depth` are there: 16 lines of each.
-  HWY_INLINE void load_across(const float* from, std::int64_t stride, std::int64_t lines, std::int64_t depth) {
+  HWY_NOINLINE void load_across(const float* from, std::int64_t stride, std::int64_t lines, std::int64_t depth) {
     const Tag<float> d;
     if (HWY_LIKELY(lines >= kSide && depth >= kStepDepth)) {
+      ENNEAD_NO_UNROLL
       for (int j = 0; j < kSide; ++j) {
         low[j] = hn::LoadU(d, from + j * stride);
         high[j] = hn::LoadU(d, from + (j + kSide) * stride);
       }
       return;
     }
+    ENNEAD_NO_UNROLL
     for (int j = 0; j < kSide; ++j) {
       low[j] = load_first(from + j * stride, j < depth ? lines : 0);
       high[j] = load_first(from + (j + kSide) * stride, j + kSide < depth ? lines : 0);
     }
   }
-  HWY_INLINE void turn() {
+  HWY_NOINLINE void turn() {
     transpose_square<float>(low);
     transpose_square<float>(high);
   }
@@ -252,6 +256,7 @@ void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int6
     if (across != kRight) step.turn();
     const Floats scale = hn::Set(d, factor);
     Bits most = hn::Zero(bits);
+    ENNEAD_NO_UNROLL
     for (int i = 0; i < kSide; ++i) {
       const Floats low = hn::Mul(step.low[i], scale), high = hn::Mul(step.high[i], scale);
       const Bits larger = hn::Max(magnitudes(low), magnitudes(high));
