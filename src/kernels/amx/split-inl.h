@@ -291,30 +291,37 @@ struct RowsToSplit {
   char* panel;
 };
 
-/// Brings lines of memory into the second level cache a little at a time, while the multiply unit is busy.
+/// Brings rows of memory into the second level cache a little at a time, while the multiply unit is busy.
 class FetchWork {
  public:
-  /// `rows` rows of `row_bytes`, all of them in `turns` turns.
+  /// `rows` rows of `row_bytes`, all of them in about `turns` turns.
   FetchWork(const void* from, std::int64_t row_bytes, std::int64_t row_stride, std::int64_t rows, std::int64_t turns)
-      : from_(static_cast<const char*>(from)), row_stride_(row_stride), row_lines_(row_bytes / kLine), rows_(rows) {
-    each_turn_ = static_cast<int>(ceil_div(row_lines_ * rows, std::max<std::int64_t>(1, turns)));
-    if (row_lines_ == 0) rows_ = 0;
+      : at_(static_cast<const char*>(from)), row_bytes_(row_bytes), row_stride_(row_stride), rows_(rows) {
+    if (row_stride == row_bytes) {
+      row_bytes_ *= rows_;
+      rows_ = std::min<std::int64_t>(rows_, 1);
+    }
+    end_ = at_ + row_bytes_;
+    const std::int64_t lines = ceil_div(row_bytes_, kLine) * rows_;
+    each_turn_ = static_cast<int>(ceil_div(lines, std::max<std::int64_t>(1, turns)));
   }
   HWY_INLINE void turn() {
-    for (int i = 0; i < each_turn_ && rows_ > 0; ++i) {
-      __builtin_prefetch(from_ + line_ * kLine, 0, 2);
-      if (++line_ == row_lines_) {
-        line_ = 0;
-        from_ += row_stride_;
-        --rows_;
-      }
-    }
+    if (rows_ == 0) return;
+    // A line or two too many do no harm.
+    for (int i = 0; i < each_turn_; ++i) __builtin_prefetch(at_ + i * kLine, 0, 2);
+    at_ += each_turn_ * kLine;
+    if (at_ >= end_) next_row();
   }
 
  private:
+  void next_row() {
+    --rows_;
+    end_ += row_stride_;
+    at_ = end_ - row_bytes_;
+  }
   static constexpr std::int64_t kLine = 64;
-  const char* from_;
-  std::int64_t row_stride_, row_lines_, rows_, line_ = 0;
+  const char *at_, *end_;
+  std::int64_t row_bytes_, row_stride_, rows_;
   int each_turn_;
 };
 
