@@ -75,10 +75,12 @@ struct TileArgs {
   const char* tame;    ///< per row: 0 leaves it as it is in c; nullptr: all are written
   std::int64_t rows, columns;
   Target to;
+  const float* next_c;  ///< where the tile after this one starts in the result
 };
 
-/// Brings the lines of a tile of the result into the second level cache, beside other work: a store that has to wait
-/// for its line waits in a buffer that holds little more than one tile.
+/// Brings the lines of the next tile of the result into the second level cache, beside other work: sums that are added
+/// to would hold up their tile, and a store that has to wait for its line waits in a buffer that holds little more than
+/// one tile.
 template <class Work>
 class WithResultFetched {
  public:
@@ -113,7 +115,8 @@ void multiply_halves_of_tile(const TileArgs& tile, const Target& to, Work& work)
   } else {
     zero_sums<kRows, kColumns>();
   }
-  WithResultFetched<Work> both(to.c, stride, tile.add ? 0 : kRows * kSide, tile.steps, work);
+  constexpr int kLines = kRows * kSide;
+  WithResultFetched<Work> both(tile.next_c, tile.to.row_stride * std::int64_t{sizeof(float)}, kLines, tile.steps, work);
   multiply_panels<kRows, kColumns>(tile.steps, tile.left, tile.right, both);
   store_sums<kRows, kColumns>(to.c, stride);
 }
@@ -262,11 +265,47 @@ class BlockChunk {
         masked_(masked),
         side_by_side_(block.a.stride(1) == 1 || block.a.size(1) <= 1) {}
 
-  void multiply() const {
-    if (plan_.right_near) {
-      multiply_with_near_right();
-    } else {
-      multiply_with_near_rows();
+  /// All rows, with the right operand near.
+  void multiply_with_near_right() const {
+    const std::int64_t panels = block_.end_panel - block_.first_panel;
+    const auto with_all_panels = [&](std::int64_t row, const char* split, auto& work) HWY_ATTR {
+      for (std::int64_t panel = block_.first_panel; panel < block_.end_panel; ++panel) {
+        const bool last = panel + 1 == block_.end_panel;
+        multiply(row, split, panel, last ? result(row + kPanel, block_.first_panel) : result(row, panel + 1), work);
+      }
+    };
+    split_rows(0, buffer(0));
+    for (std::int64_t row = 0, at = 0; row < block_.rows; row += kPanel, at = 1 - at) {
+      const std::int64_t next = row + kPanel;
+      if (side_by_side_ && next < block_.rows) {
+        LineMaxima maxima;
+        SplitWork work = split_work(next, buffer(1 - at), turns_ * panels, maxima);
+        with_all_panels(row, buffer(at), work);
+        work.finish();
+        keep(maxima, next);
+      } else {
+        NoWork none;
+        with_all_panels(row, buffer(at), none);
+        if (next < block_.rows) split_rows(next, buffer(1 - at));
+      }
+    }
+  }
+
+  /// The rows from row0 that are near together. While a panel of the right operand is multiplied with all of them, the
+  /// next one is fetched, with the last one the rows that `next` starts with: read when their turn is there, they would
+  /// come from a third level cache that is far away.
+  void multiply_with_near_rows(std::int64_t row0, const BlockChunk& next, std::int64_t next_row) const {
+    const std::int64_t end = std::min(block_.rows, row0 + plan_.row_panels * kPanel);
+    const std::int64_t turns = turns_ * ceil_div(end - row0, kPanel);
+    for (std::int64_t row = row0; row < end; row += kPanel) split_rows(row, buffer((row - row0) / kPanel));
+    for (std::int64_t panel = block_.first_panel; panel < block_.end_panel; ++panel) {
+      FetchWork work = panel + 1 < block_.end_panel ? FetchWork(right(panel + 1), panel_bytes(depth_), 0, 1, turns)
+                                                    : next.fetch_rows(next_row, turns);
+      for (std::int64_t row = row0; row < end; row += kPanel) {
+        const bool last = row + kPanel >= end;
+        multiply(row, buffer((row - row0) / kPanel), panel,
+                 last ? result(row0, panel + 1) : result(row + kPanel, panel), work);
+      }
     }
   }
 
@@ -277,6 +316,9 @@ class BlockChunk {
     // Without depth there may be no data.
     const View<const float, 2>& a = block_.a;
     return depth_ == 0 ? a.data : a.data + (block_.row0 + row) * a.stride(0) + k0_ * a.stride(1);
+  }
+  float* result(std::int64_t row, std::int64_t panel) const {
+    return block_.c.data + (block_.row0 + row) * block_.c.stride(0) + panel * kPanel * block_.c.stride(1);
   }
   const char* right(std::int64_t panel) const { return block_.b.panel(panel) + k0_ / kStepDepth * kStepBytes; }
 
@@ -311,7 +353,8 @@ class BlockChunk {
 
   /// 32 rows, from `row`, which are split, times a panel.
   template <class Work>
-  HWY_INLINE void multiply(std::int64_t row, const char* split, std::int64_t panel, Work& work) const {
+  HWY_INLINE void multiply(std::int64_t row, const char* split, std::int64_t panel, const float* next_c,
+                           Work& work) const {
     const std::int64_t column = panel * kPanel;
     TileArgs tile;
     tile.steps = depth_steps(depth_);
@@ -324,50 +367,9 @@ class BlockChunk {
     const char* const tame = scratch_.tame + row;
     const bool all = !masked_ || std::all_of(tame, tame + tile.rows, [](char each) { return each != 0; });
     tile.tame = all ? nullptr : tame;
-    tile.to = {block_.c.data + (block_.row0 + row) * block_.c.stride(0) + column * block_.c.stride(1),
-               block_.c.stride(0), block_.c.stride(1)};
+    tile.to = {result(row, panel), block_.c.stride(0), block_.c.stride(1)};
+    tile.next_c = next_c;
     multiply_tile(tile, work);
-  }
-
-  void multiply_with_near_right() const {
-    const std::int64_t panels = block_.end_panel - block_.first_panel;
-    const auto with_all_panels = [&](std::int64_t row, const char* split, auto& work) HWY_ATTR {
-      for (std::int64_t panel = block_.first_panel; panel < block_.end_panel; ++panel) {
-        multiply(row, split, panel, work);
-      }
-    };
-    split_rows(0, buffer(0));
-    for (std::int64_t row = 0, at = 0; row < block_.rows; row += kPanel, at = 1 - at) {
-      const std::int64_t next = row + kPanel;
-      if (side_by_side_ && next < block_.rows) {
-        LineMaxima maxima;
-        SplitWork work = split_work(next, buffer(1 - at), turns_ * panels, maxima);
-        with_all_panels(row, buffer(at), work);
-        work.finish();
-        keep(maxima, next);
-      } else {
-        NoWork none;
-        with_all_panels(row, buffer(at), none);
-        if (next < block_.rows) split_rows(next, buffer(1 - at));
-      }
-    }
-  }
-
-  /// While a panel of the right operand is multiplied with all rows that are near, the next one is fetched, with the
-  /// last one the next rows: read when their turn is there, they would come from a third level cache that is far away.
-  void multiply_with_near_rows() const {
-    const std::int64_t step = plan_.row_panels * kPanel;
-    for (std::int64_t row0 = 0; row0 < block_.rows; row0 += step) {
-      const std::int64_t end = std::min(block_.rows, row0 + step), turns = turns_ * ceil_div(end - row0, kPanel);
-      for (std::int64_t row = row0; row < end; row += kPanel) split_rows(row, buffer((row - row0) / kPanel));
-      for (std::int64_t panel = block_.first_panel; panel < block_.end_panel; ++panel) {
-        FetchWork work = panel + 1 < block_.end_panel ? FetchWork(right(panel + 1), panel_bytes(depth_), 0, 1, turns)
-                                                      : fetch_rows(row0 + step, turns);
-        for (std::int64_t row = row0; row < end; row += kPanel) {
-          multiply(row, buffer((row - row0) / kPanel), panel, work);
-        }
-      }
-    }
   }
 
   const BlockArgs& block_;
@@ -395,8 +397,20 @@ inline void multiply_block(const BlockArgs& block, const BlockScratch& scratch) 
       }
       mark_tame();
     }
-    for (std::int64_t k0 = 0; k0 == 0 || k0 < block.b.depth; k0 += kDepthChunk) {
-      BlockChunk(block, k0, block.add, scratch).multiply();
+    const BlockPlan plan(block.rows, block.end_panel - block.first_panel, block.b.depth);
+    // All chunks of some rows after one another, so that the result is still near when it is added to.
+    const std::int64_t step = plan.right_near ? block.rows : plan.row_panels * kPanel;
+    for (std::int64_t row = 0; row < block.rows; row += step) {
+      for (std::int64_t k0 = 0; k0 == 0 || k0 < block.b.depth; k0 += kDepthChunk) {
+        const BlockChunk chunk(block, k0, block.add, scratch);
+        if (plan.right_near) {
+          chunk.multiply_with_near_right();
+        } else {
+          const bool last = k0 + kDepthChunk >= block.b.depth;
+          const BlockChunk next(block, last ? 0 : k0 + kDepthChunk, block.add, scratch);
+          chunk.multiply_with_near_rows(row, next, last ? row + step : row);
+        }
+      }
     }
     mark_tame();
   }

@@ -279,7 +279,16 @@ constexpr std::int64_t panel_bytes(std::int64_t depth) { return depth_steps(dept
 template <Side kSideOf>
 void split_panel(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
                  std::int64_t depth, float factor, char* to, LineMaxima* maxima = nullptr) {
+  const bool across = lines.stride(0) == 1 && lines.stride(1) != 1;
   for (std::int64_t k = 0; k < depth; k += kStepDepth, to += kStepBytes) {
+    // Each depth is on a page of its own, which the hardware does not see coming.
+    if (across && k + kStepDepth < depth) {
+      const float* const next = lines.data + line0 + (k0 + k + kStepDepth) * lines.stride(1);
+      for (std::int64_t j = 0; j < kStepDepth; ++j) {
+        __builtin_prefetch(next + j * lines.stride(1), 0, 2);
+        __builtin_prefetch(next + j * lines.stride(1) + kSide, 0, 2);
+      }
+    }
     split_step<kSideOf>(lines, line0, count, k0 + k, factor, to, maxima);
   }
 }
