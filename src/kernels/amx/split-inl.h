@@ -311,15 +311,16 @@ class FetchWork {
       rows_ = std::min<std::int64_t>(rows_, 1);
     }
     end_ = at_ + row_bytes_;
-    const std::int64_t lines = ceil_div(row_bytes_, kLine) * rows_;
-    each_turn_ = static_cast<int>(ceil_div(lines, std::max<std::int64_t>(1, turns)));
+    step_ = ceil_div(row_bytes_ * rows_, std::max<std::int64_t>(1, turns));
   }
   HWY_INLINE void turn() {
     if (rows_ == 0) return;
-    // A line or two too many do no harm.
-    for (int i = 0; i < each_turn_; ++i) __builtin_prefetch(at_ + i * kLine, 0, 2);
-    at_ += each_turn_ * kLine;
-    if (at_ >= end_) next_row();
+    // A line or two too many do no harm, and branches would.
+    ENNEAD_UNROLL
+    for (int i = 0; i < kLines; ++i) __builtin_prefetch(at_ + i * kLine, 0, 2);
+    for (std::int64_t more = kLines * kLine; more < step_; more += kLine) __builtin_prefetch(at_ + more, 0, 2);
+    at_ += step_;
+    if (HWY_UNLIKELY(at_ >= end_)) next_row();
   }
 
  private:
@@ -329,9 +330,9 @@ class FetchWork {
     at_ = end_ - row_bytes_;
   }
   static constexpr std::int64_t kLine = 64;
+  static constexpr int kLines = 4;
   const char *at_, *end_;
-  std::int64_t row_bytes_, row_stride_, rows_;
-  int each_turn_;
+  std::int64_t row_bytes_, row_stride_, rows_, step_;
 };
 
 /// Splits rows a little at a time, while the multiply unit is busy with others: 32 elements of each of 16 rows after
