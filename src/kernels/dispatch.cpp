@@ -64,6 +64,8 @@ constexpr Kernels<T> amx_kernels() {
     kernels.pack_module = amx::pack_module;
     kernels.module_scratch = amx::module_scratch;
     kernels.module = amx::module;
+    kernels.matmul_scratch = amx::matmul_scratch;
+    kernels.matmul = amx::matmul;
     kernels.peak_loop = amx::peak_loop;
   }
   return kernels;

@@ -30,6 +30,9 @@ std::size_t module_packed_elements(std::int64_t d_in, std::int64_t d_out, std::i
 void pack_module(const ModuleWeights<float>& weights, float* packed);
 std::size_t module_scratch(const ModuleArgs<float>& args, int threads);
 void module(Executor& executor, const ModuleArgs<float>& args, std::byte* scratch);
+// matmul.cpp
+std::size_t matmul_scratch(const MatmulArgs<float>& args, int threads);
+void matmul(Executor& executor, const MatmulArgs<float>& args, std::byte* scratch);
 
 // peak.cpp
 double peak_loop(std::int64_t iterations, float* sink);

@@ -18,12 +18,12 @@ namespace ennead::kernels::HWY_NAMESPACE::amx {
 /// Depth is cut into chunks so that a few panels stay in the second level cache; a later chunk goes on from the stored
 /// sums, which changes no bits. A multiple of kStepDepth.
 constexpr std::int64_t kDepthChunk = 1024;
-/// Bytes of a group of panels of the right operand, which stays in the second level cache while rows stream past it.
-constexpr std::int64_t kGroupBytes = 7 << 17;
+/// Bytes of what stays in the second level cache while the other operand streams past it.
+constexpr std::int64_t kNearBytes = 7 << 17;
 
-/// Panels of a group.
-constexpr std::int64_t panels_per_group(std::int64_t depth) {
-  return kGroupBytes / std::max(kStepBytes, panel_bytes(std::min(depth, kDepthChunk)));
+/// Panels that stay near, a chunk of their depth.
+constexpr std::int64_t near_panels(std::int64_t depth) {
+  return kNearBytes / std::max(kStepBytes, panel_bytes(std::min(depth, kDepthChunk)));
 }
 
 /// A right operand, packed: panels over the whole depth, then whether the multiply unit gets all of it right.
@@ -45,13 +45,11 @@ struct PackedRight {
 /// Packs panel `index` of a right operand, given as [columns, depth], times factor; false: not all of it is tame.
 inline bool pack_right_panel(const View<const float, 2>& lines, std::int64_t index, float factor, char* packed) {
   const std::int64_t columns = std::min(kPanel, lines.size(0) - index * kPanel), depth = lines.size(1);
-  split_panel<Side::right>(lines, index * kPanel, columns, 0, depth, factor, packed + index * panel_bytes(depth));
   LineMaxima maxima;
-  find_maxima(lines, index * kPanel, columns, maxima);
+  split_panel<Side::right>(lines, index * kPanel, columns, 0, depth, factor, packed + index * panel_bytes(depth),
+                           &maxima);
   bool tame = true;
-  for (std::int64_t line = 0; line < columns; ++line) {
-    tame = tame && is_tame(std::bit_cast<std::uint32_t>(std::bit_cast<float>(maxima.of(line)) * std::abs(factor)));
-  }
+  for (std::int64_t line = 0; line < columns; ++line) tame = tame && is_tame(maxima.of(line));
   return tame;
 }
 
@@ -77,6 +75,34 @@ struct TileArgs {
   const char* tame;    ///< per row: 0 leaves it as it is in c; nullptr: all are written
   std::int64_t rows, columns;
   Target to;
+  const float* next_c;  ///< where the tile after this one starts in the result
+};
+
+/// Brings the lines of the next tile of the result into the second level cache, beside other work: sums that are added
+/// to would hold up their tile, and a store that has to wait for its line waits in a buffer that holds little more than
+/// one tile.
+template <class Work>
+class WithResultFetched {
+ public:
+  WithResultFetched(const float* c, std::int64_t stride, int rows, std::int64_t steps, Work& work)
+      : at_(reinterpret_cast<const char*>(c)),
+        stride_(stride),
+        rows_(rows),
+        each_turn_(static_cast<int>(ceil_div(rows, std::max<std::int64_t>(1, kProducts * steps)))),
+        work_(work) {}
+  HWY_INLINE void turn() {
+    for (int i = 0; i < each_turn_ && rows_ > 0; ++i, --rows_, at_ += stride_) {
+      __builtin_prefetch(at_, 0, 2);
+      __builtin_prefetch(at_ + 64, 0, 2);
+    }
+    work_.turn();
+  }
+
+ private:
+  const char* at_;
+  std::int64_t stride_;
+  int rows_, each_turn_;
+  Work& work_;
 };
 
 template <int kRows, int kColumns, class Work>
@@ -89,7 +115,9 @@ void multiply_halves_of_tile(const TileArgs& tile, const Target& to, Work& work)
   } else {
     zero_sums<kRows, kColumns>();
   }
-  multiply_panels<kRows, kColumns>(tile.steps, tile.left, tile.right, work);
+  constexpr int kLines = kRows * kSide;
+  WithResultFetched<Work> both(tile.next_c, tile.to.row_stride * std::int64_t{sizeof(float)}, kLines, tile.steps, work);
+  multiply_panels<kRows, kColumns>(tile.steps, tile.left, tile.right, both);
   store_sums<kRows, kColumns>(to.c, stride);
 }
 
@@ -105,7 +133,8 @@ HWY_INLINE void multiply_shape(const TileArgs& tile, const Target& to, Work& wor
 
 /// A tile that misses rows or columns, leaves some out, or whose columns do not lie side by side, goes through a
 /// buffer.
-inline void multiply_partial_tile(TileArgs tile) {
+template <class Work>
+HWY_NOINLINE void multiply_partial_tile(TileArgs tile, Work& work) {
   alignas(64) float buffer[kPanel * kPanel] = {};
   for (std::int64_t i = 0; i < tile.rows; ++i) {
     for (std::int64_t j = 0; j < tile.columns; ++j) {
@@ -118,8 +147,7 @@ inline void multiply_partial_tile(TileArgs tile) {
     }
   }
   tile.add = true;
-  NoWork none;
-  multiply_shape(tile, Target{buffer, kPanel, 1}, none);
+  multiply_shape(tile, Target{buffer, kPanel, 1}, work);
   for (std::int64_t i = 0; i < tile.rows; ++i) {
     if (tile.tame && !tile.tame[i]) continue;
     for (std::int64_t j = 0; j < tile.columns; ++j) {
@@ -134,12 +162,11 @@ HWY_INLINE void multiply_tile(const TileArgs& tile, Work& work) {
   if (whole) {
     multiply_shape(tile, tile.to, work);
   } else {
-    multiply_partial_tile(tile);
+    multiply_partial_tile(tile, work);
   }
 }
 
-/// Rows [row0, row0 + rows) of c = start + a * b, or c + a * b, and panels [first_panel, end_panel) of its columns: at
-/// most a group.
+/// Rows [row0, row0 + rows) of c = start + a * b, or c + a * b, and panels [first_panel, end_panel) of its columns.
 struct BlockArgs {
   View<const float, 2> a;  ///< the whole left operand
   std::int64_t row0, rows;
@@ -150,17 +177,37 @@ struct BlockArgs {
   View<float, 2> c;  ///< the whole result
 };
 
+/// Of the two operands of a block one stays in the second level cache: the right one, if it fits, while rows stream
+/// past it, split in the background one panel ahead; else as many rows as fit, split beforehand.
+struct BlockPlan {
+  bool right_near;
+  std::int64_t row_panels;  ///< multiplied with one right panel after the other
+  std::int64_t buffers;     ///< panels of split rows
+
+  BlockPlan(std::int64_t rows, std::int64_t panels, std::int64_t depth) {
+    const std::int64_t most = near_panels(depth);
+    right_near = panels <= most;
+    row_panels = right_near ? 1 : std::clamp<std::int64_t>(ceil_div(rows, kPanel), 1, most - 1);
+    buffers = right_near ? 2 : row_panels;
+  }
+};
+
 /// What a worker needs for a block.
 struct BlockScratch {
-  char* rows[2];  ///< panels of split rows, a chunk of depth: the one that is multiplied and the next
-  char* tame;     ///< per row: whether the multiply unit gets it right
-  float* exact;   ///< sums of a row, in whole panels
+  char* rows;                 ///< panels of split rows, a chunk of their depth
+  std::uint32_t* magnitudes;  ///< per row: the largest
+  char* tame;                 ///< per row: whether the multiply unit gets it right
+  float* exact;               ///< sums of a row, in whole panels
 
   static BlockScratch take(std::byte*& memory, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+    const std::int64_t panels = ceil_div(columns, kPanel), bytes = panel_bytes(std::min(depth, kDepthChunk));
+    // A block of fewer panels may keep those near in place of its rows.
+    const std::int64_t buffers = std::max<std::int64_t>(2, BlockPlan(rows, panels, depth).buffers);
     BlockScratch scratch;
-    for (char*& panel : scratch.rows) panel = take_scratch<char>(memory, panel_bytes(std::min(depth, kDepthChunk)));
+    scratch.rows = take_scratch<char>(memory, buffers * bytes);
+    scratch.magnitudes = take_scratch<std::uint32_t>(memory, rows);
     scratch.tame = take_scratch<char>(memory, rows);
-    scratch.exact = take_scratch<float>(memory, std::min(panels_per_group(depth), ceil_div(columns, kPanel)) * kPanel);
+    scratch.exact = take_scratch<float>(memory, panels * kPanel);
     return scratch;
   }
 };
@@ -204,106 +251,183 @@ inline void multiply_block_row_exactly(const BlockArgs& block, std::int64_t row,
   for (std::int64_t j = 0; j < columns; ++j) c[j * block.c.stride(1)] = sums[j];
 }
 
-/// Rows [row, row + 32) of a block times its panels, a chunk of depth. mixed: some rows are not tame.
+/// 32 rows of a block, from `row`, as far as there are any.
+struct SplitRows {
+  std::int64_t row;
+  const char* left;  ///< a chunk of their depth
+  const char* tame;  ///< per row: 0 leaves it as it is; nullptr: all are written
+};
+
+/// Split rows times a panel of b, `depth` of it from k0. Meanwhile a tile of the result is fetched that comes next.
 template <class Work>
-void multiply_row_panel(const BlockArgs& block, std::int64_t row, std::int64_t k0, std::int64_t depth, const char* left,
-                        const char* tame, Work& work) {
+HWY_INLINE void multiply_split_rows(const BlockArgs& block, const SplitRows& rows, std::int64_t panel, std::int64_t k0,
+                                    std::int64_t depth, const float* next_c, Work& work) {
+  const std::int64_t column = panel * kPanel;
   TileArgs tile;
   tile.steps = depth_steps(depth);
-  tile.left = left;
+  tile.left = rows.left;
+  tile.right = block.b.panel(panel) + k0 / kStepDepth * kStepBytes;
+  tile.start = block.start ? block.start + column : nullptr;
   tile.add = block.add || k0 > 0;
-  tile.tame = tame;
-  tile.rows = std::min(kPanel, block.rows - row);
-  for (std::int64_t panel = block.first_panel; panel < block.end_panel; ++panel) {
-    const std::int64_t column = panel * kPanel;
-    tile.right = block.b.panel(panel) + k0 / kStepDepth * kStepBytes;
-    tile.start = block.start ? block.start + column : nullptr;
-    tile.columns = std::min(kPanel, block.b.columns - column);
-    tile.to = {block.c.data + (block.row0 + row) * block.c.stride(0) + column * block.c.stride(1), block.c.stride(0),
-               block.c.stride(1)};
-    multiply_tile(tile, work);
-  }
+  tile.rows = std::clamp<std::int64_t>(block.rows - rows.row, 0, kPanel);
+  tile.columns = std::min(kPanel, block.b.columns - column);
+  const bool all = !rows.tame || std::all_of(rows.tame, rows.tame + tile.rows, [](char each) { return each != 0; });
+  tile.tame = all ? nullptr : rows.tame;
+  tile.to = {block.c.data + (block.row0 + rows.row) * block.c.stride(0) + column * block.c.stride(1), block.c.stride(0),
+             block.c.stride(1)};
+  tile.next_c = next_c;
+  multiply_tile(tile, work);
 }
 
-/// Fetches memory that comes next into the second level cache, a few lines a turn.
-class FetchWork {
+/// A chunk of the depth of a block.
+class BlockChunk {
  public:
-  FetchWork(const void* data, std::int64_t bytes, std::int64_t turns)
-      : at_(static_cast<const char*>(data)),
-        end_(at_ + bytes),
-        lines_(static_cast<int>(ceil_div(bytes / 64, std::max<std::int64_t>(1, turns)))) {}
-  HWY_INLINE void turn() {
-    for (int i = 0; i < lines_ && at_ < end_; ++i, at_ += 64) __builtin_prefetch(at_, 0, 2);
+  /// masked: scratch.tame says which rows are to be left as they are.
+  BlockChunk(const BlockArgs& block, std::int64_t k0, bool masked, const BlockScratch& scratch)
+      : block_(block),
+        scratch_(scratch),
+        plan_(block.rows, block.end_panel - block.first_panel, block.b.depth),
+        k0_(k0),
+        depth_(std::min(kDepthChunk, block.b.depth - k0)),
+        turns_(kProducts * depth_steps(depth_)),
+        masked_(masked),
+        side_by_side_(block.a.stride(1) == 1 || block.a.size(1) <= 1) {}
+
+  /// All rows, with the right operand near.
+  void multiply_with_near_right() const {
+    const std::int64_t panels = block_.end_panel - block_.first_panel;
+    const auto with_all_panels = [&](std::int64_t row, const char* split, auto& work) HWY_ATTR {
+      for (std::int64_t panel = block_.first_panel; panel < block_.end_panel; ++panel) {
+        const bool last = panel + 1 == block_.end_panel;
+        multiply(row, split, panel, last ? result(row + kPanel, block_.first_panel) : result(row, panel + 1), work);
+      }
+    };
+    split_rows(0, buffer(0));
+    for (std::int64_t row = 0, at = 0; row < block_.rows; row += kPanel, at = 1 - at) {
+      const std::int64_t next = row + kPanel;
+      if (side_by_side_ && next < block_.rows) {
+        LineMaxima maxima;
+        SplitWork work = split_work(next, buffer(1 - at), turns_ * panels, maxima);
+        with_all_panels(row, buffer(at), work);
+        work.finish();
+        keep(maxima, next);
+      } else {
+        NoWork none;
+        with_all_panels(row, buffer(at), none);
+        if (next < block_.rows) split_rows(next, buffer(1 - at));
+      }
+    }
+  }
+
+  /// The rows from row0 that are near together. While a panel of the right operand is multiplied with all of them, the
+  /// next one is fetched, with the last one the rows that `next` starts with: read when their turn is there, they would
+  /// come from a third level cache that is far away.
+  void multiply_with_near_rows(std::int64_t row0, const BlockChunk& next, std::int64_t next_row) const {
+    const std::int64_t end = std::min(block_.rows, row0 + plan_.row_panels * kPanel);
+    const std::int64_t turns = turns_ * ceil_div(end - row0, kPanel);
+    for (std::int64_t row = row0; row < end; row += kPanel) split_rows(row, buffer((row - row0) / kPanel));
+    for (std::int64_t panel = block_.first_panel; panel < block_.end_panel; ++panel) {
+      FetchWork work = panel + 1 < block_.end_panel ? FetchWork(right(panel + 1), panel_bytes(depth_), 0, 1, turns)
+                                                    : next.fetch_rows(next_row, turns);
+      for (std::int64_t row = row0; row < end; row += kPanel) {
+        const bool last = row + kPanel >= end;
+        multiply(row, buffer((row - row0) / kPanel), panel,
+                 last ? result(row0, panel + 1) : result(row + kPanel, panel), work);
+      }
+    }
   }
 
  private:
-  const char *at_, *end_;
-  int lines_;
+  char* buffer(std::int64_t index) const { return scratch_.rows + index * panel_bytes(depth_); }
+  std::int64_t rows_from(std::int64_t row) const { return std::clamp<std::int64_t>(block_.rows - row, 0, kPanel); }
+  const float* left(std::int64_t row) const {
+    // Without depth there may be no data.
+    const View<const float, 2>& a = block_.a;
+    return depth_ == 0 ? a.data : a.data + (block_.row0 + row) * a.stride(0) + k0_ * a.stride(1);
+  }
+  float* result(std::int64_t row, std::int64_t panel) const {
+    return block_.c.data + (block_.row0 + row) * block_.c.stride(0) + panel * kPanel * block_.c.stride(1);
+  }
+  const char* right(std::int64_t panel) const { return block_.b.panel(panel) + k0_ / kStepDepth * kStepBytes; }
+
+  void keep(const LineMaxima& maxima, std::int64_t row) const {
+    for (std::int64_t i = 0; i < rows_from(row); ++i) {
+      std::uint32_t& most = scratch_.magnitudes[row + i];
+      most = std::max(most, maxima.of(i));
+    }
+  }
+  SplitWork split_work(std::int64_t row, char* to, std::int64_t turns, LineMaxima& maxima) const {
+    return SplitWork({left(row), block_.a.stride(0), rows_from(row), depth_, to}, turns, maxima);
+  }
+  /// Splits 32 rows from `row`.
+  void split_rows(std::int64_t row, char* to) const {
+    LineMaxima maxima;
+    if (side_by_side_) {
+      split_work(row, to, 1, maxima).finish();
+    } else {
+      split_panel<Side::left>(block_.a, block_.row0 + row, rows_from(row), k0_, depth_, 1.0F, to, &maxima);
+    }
+    keep(maxima, row);
+  }
+  /// Fetches the rows of a block of row_panels, from `row`.
+  FetchWork fetch_rows(std::int64_t row, std::int64_t turns) const {
+    const std::int64_t rows = std::clamp<std::int64_t>(block_.rows - row, 0, plan_.row_panels * kPanel);
+    constexpr std::int64_t kSize = sizeof(float);
+    if (rows == 0) return FetchWork(nullptr, 0, 0, 0, 1);
+    if (side_by_side_) return FetchWork(left(row), depth_ * kSize, block_.a.stride(0) * kSize, rows, turns);
+    if (block_.a.stride(0) != 1) return FetchWork(nullptr, 0, 0, 0, 1);
+    return FetchWork(left(row), rows * kSize, block_.a.stride(1) * kSize, depth_, turns);
+  }
+
+  /// 32 rows, from `row`, which are split, times a panel.
+  template <class Work>
+  HWY_INLINE void multiply(std::int64_t row, const char* split, std::int64_t panel, const float* next_c,
+                           Work& work) const {
+    multiply_split_rows(block_, {row, split, masked_ ? scratch_.tame + row : nullptr}, panel, k0_, depth_, next_c,
+                        work);
+  }
+
+  const BlockArgs& block_;
+  const BlockScratch& scratch_;
+  BlockPlan plan_;
+  std::int64_t k0_, depth_, turns_;
+  bool masked_, side_by_side_;
 };
-
-/// Which of `count` rows are tame; true: all.
-inline bool mark_tame(const LineMaxima& maxima, std::int64_t count, bool right_tame, char* tame) {
-  bool all = true;
-  for (std::int64_t i = 0; i < count; ++i) {
-    tame[i] = right_tame && is_tame(maxima.of(i)) ? 1 : 0;
-    all = all && tame[i] != 0;
-  }
-  return all;
-}
-
-/// All rows of a block over a chunk of depth: while a panel of rows is multiplied, the next one is split. known: which
-/// rows are tame has been found out before.
-inline void multiply_chunk(const BlockArgs& block, std::int64_t k0, std::int64_t depth, bool known,
-                           const BlockScratch& scratch) {
-  const View<const float, 2>& a = block.a;
-  const bool side_by_side = a.stride(1) == 1 || a.size(1) <= 1;
-  const std::int64_t turns = kProducts * depth_steps(depth) * (block.end_panel - block.first_panel);
-  LineMaxima maxima[2];
-  const auto split_work = [&](std::int64_t row, int to) {
-    const float* const from = depth == 0 ? a.data : a.data + (block.row0 + row) * a.stride(0) + k0 * a.stride(1);
-    maxima[to] = LineMaxima();
-    return SplitWork(
-        {from, a.stride(0), std::clamp<std::int64_t>(block.rows - row, 0, kPanel), depth, scratch.rows[to]}, turns,
-        maxima[to]);
-  };
-  const auto split_now = [&](std::int64_t row, int to) {
-    if (side_by_side) {
-      split_work(row, to).finish();
-    } else {
-      split_panel<Side::left>(a, block.row0 + row, std::min(kPanel, block.rows - row), k0, depth, 1.0F,
-                              scratch.rows[to]);
-    }
-  };
-  split_now(0, 0);
-  for (std::int64_t row = 0, at = 0; row < block.rows; row += kPanel, at = 1 - at) {
-    const std::int64_t next = row + kPanel, rows = std::min(kPanel, block.rows - row);
-    if (!known) mark_tame(maxima[at], rows, block.b.tame(), scratch.tame + row);
-    const bool all = std::all_of(scratch.tame + row, scratch.tame + row + rows, [](char tame) { return tame != 0; });
-    const char* const tame = all ? nullptr : scratch.tame + row;
-    if (side_by_side && next < block.rows) {
-      SplitWork work = split_work(next, static_cast<int>(1 - at));
-      multiply_row_panel(block, row, k0, depth, scratch.rows[at], tame, work);
-      work.finish();
-    } else {
-      NoWork none;
-      multiply_row_panel(block, row, k0, depth, scratch.rows[at], tame, none);
-      if (next < block.rows) split_now(next, static_cast<int>(1 - at));
-    }
-  }
-}
 
 /// Tile registers must be configured. Which way a row goes depends on it and on b alone.
 inline void multiply_block(const BlockArgs& block, const BlockScratch& scratch) {
-  // A row is tame as a whole, so that must be known before its first chunk is multiplied.
-  const bool known = block.b.depth > kDepthChunk || block.a.stride(1) != 1;
-  for (std::int64_t row = 0; known && row < block.rows; row += kPanel) {
-    const std::int64_t rows = std::min(kPanel, block.rows - row);
-    LineMaxima maxima;
-    find_maxima(block.a, block.row0 + row, rows, maxima);
-    mark_tame(maxima, rows, block.b.tame(), scratch.tame + row);
-  }
-  for (std::int64_t k0 = 0; k0 == 0 || k0 < block.b.depth; k0 += kDepthChunk) {
-    multiply_chunk(block, k0, std::min(kDepthChunk, block.b.depth - k0), known, scratch);
+  const auto mark_tame = [&] {
+    for (std::int64_t i = 0; i < block.rows; ++i) scratch.tame[i] = is_tame(scratch.magnitudes[i]) ? 1 : 0;
+  };
+  std::fill_n(scratch.magnitudes, block.rows, 0U);
+  std::fill_n(scratch.tame, block.rows, char{0});
+  if (block.b.tame()) {
+    // Rows that are not tame are done again, so what c held must still be there if it is to be added to.
+    if (block.add) {
+      for (std::int64_t row = 0; row < block.rows; row += kPanel) {
+        const std::int64_t rows = std::min(kPanel, block.rows - row);
+        LineMaxima maxima;
+        find_maxima(block.a, block.row0 + row, rows, maxima);
+        for (std::int64_t i = 0; i < rows; ++i) scratch.magnitudes[row + i] = maxima.of(i);
+      }
+      mark_tame();
+    }
+    const BlockPlan plan(block.rows, block.end_panel - block.first_panel, block.b.depth);
+    // All chunks of some rows after one another, so that the result is still near when it is added to.
+    const std::int64_t step = plan.right_near ? block.rows : plan.row_panels * kPanel;
+    for (std::int64_t row = 0; row < block.rows; row += step) {
+      for (std::int64_t k0 = 0; k0 == 0 || k0 < block.b.depth; k0 += kDepthChunk) {
+        const BlockChunk chunk(block, k0, block.add, scratch);
+        if (plan.right_near) {
+          chunk.multiply_with_near_right();
+        } else {
+          const bool last = k0 + kDepthChunk >= block.b.depth;
+          const BlockChunk next(block, last ? 0 : k0 + kDepthChunk, block.add, scratch);
+          chunk.multiply_with_near_rows(row, next, last ? row + step : row);
+        }
+      }
+    }
+    mark_tame();
   }
   for (std::int64_t row = 0; row < block.rows; ++row) {
     if (!scratch.tame[row]) multiply_block_row_exactly(block, block.row0 + row, scratch.exact);
@@ -317,15 +441,17 @@ struct ProductCut {
   ProductCut(std::int64_t rows, std::int64_t columns, std::int64_t depth, int threads)
       : panels(ceil_div(columns, kPanel)) {
     constexpr std::int64_t kOne = 1, kTasksPerThread = 4, kMostRows = 2048;
-    groups = std::max(kOne, ceil_div(panels, panels_per_group(depth)));
-    // Few rows: more groups, since what a group shares is its rows; else blocks of rows.
+    // Few rows: groups of panels, since what a group shares is its rows; else blocks of rows.
     const std::int64_t wanted = threads == 1 ? kOne : kTasksPerThread * threads;
     const std::int64_t row_panels = std::max(kOne, ceil_div(rows, kPanel));
-    row_blocks = std::clamp(std::max(ceil_div(wanted, groups), ceil_div(rows, kMostRows)), kOne, row_panels);
-    groups = std::clamp(ceil_div(wanted, row_blocks), groups, std::max(groups, panels));
+    const std::int64_t together = BlockPlan(rows, panels, depth).row_panels;
+    const std::int64_t most_blocks = ceil_div(row_panels, together);
+    row_blocks = std::clamp(std::max(wanted, ceil_div(rows, kMostRows)), kOne, most_blocks);
+    groups = std::clamp(ceil_div(wanted, row_blocks), kOne, std::max(kOne, panels));
     group_panels = std::max(kOne, ceil_div(panels, groups));
     groups = ceil_div(panels, group_panels);
-    block_rows = ceil_div(row_panels, row_blocks) * kPanel;
+    // Whole sets of rows that are near together.
+    block_rows = ceil_div(most_blocks, row_blocks) * together * kPanel;
     row_blocks = ceil_div(rows, block_rows);
   }
   std::int64_t tasks() const { return row_blocks * groups; }

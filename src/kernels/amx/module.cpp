@@ -247,29 +247,31 @@ class ModuleCall {
     }
   }
 
-  /// All columns of a block whose rows are split tokens of a batch item.
-  void multiply_tokens(std::int64_t batch, BlockArgs block, const ModuleWorker& own) const {
-    const std::int64_t panels = block.b.panels(), d_in = weights_.d_in, group = panels_per_group(d_in);
+  /// All columns of a block whose rows are split tokens of a batch item; panels of columns that fit into the second
+  /// level cache meet one panel of tokens after the other.
+  void multiply_tokens(std::int64_t batch, const BlockArgs& block, const ModuleWorker& own) const {
+    const std::int64_t panels = block.b.panels(), d_in = weights_.d_in, group = near_panels(d_in);
     const char* const tokens = tokens_ + batch * token_bytes(args_) + block.row0 / kPanel * panel_bytes(d_in);
     const char* const all_tame = tame(batch, block.row0);
-    for (std::int64_t panel = 0; panel < panels; panel += group) {
-      block.first_panel = panel;
-      block.end_panel = std::min(panels, panel + group);
+    for (std::int64_t first = 0; first < panels; first += group) {
+      const std::int64_t end = std::min(panels, first + group);
       for (std::int64_t k0 = 0; k0 == 0 || k0 < d_in; k0 += kDepthChunk) {
-        const std::int64_t depth = std::min(kDepthChunk, d_in - k0);
+        const std::int64_t depth = std::min(kDepthChunk, d_in - k0), turns = kProducts * depth_steps(depth);
         for (std::int64_t row = 0; row < block.rows; row += kPanel) {
-          const std::int64_t rows = std::min(kPanel, block.rows - row);
           const char* const left = tokens + row / kPanel * panel_bytes(d_in) + k0 / kStepDepth * kStepBytes;
-          const bool all =
-              block.b.tame() && std::all_of(all_tame + row, all_tame + row + rows, [](char t) { return t != 0; });
-          FetchWork work(left + panel_bytes(d_in), panel_bytes(depth),
-                         kProducts * depth_steps(depth) * (block.end_panel - panel));
-          multiply_row_panel(block, row, k0, depth, left, all ? nullptr : all_tame + row, work);
+          FetchWork work(left + panel_bytes(d_in), panel_bytes(depth), panel_bytes(depth), 1, turns * (end - first));
+          for (std::int64_t panel = first; panel < end; ++panel) {
+            const float* const next_c = block.c.data + (block.row0 + row) * block.c.stride(0) + (panel + 1) * kPanel;
+            multiply_split_rows(block, {row, left, all_tame + row}, panel, k0, depth, next_c, work);
+          }
         }
       }
-      for (std::int64_t row = 0; row < block.rows; ++row) {
-        if (!all_tame[row] || !block.b.tame()) multiply_block_row_exactly(block, block.row0 + row, own.product.exact);
-      }
+    }
+    BlockArgs all = block;
+    all.first_panel = 0;
+    all.end_panel = panels;
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      if (!all_tame[row] || !block.b.tame()) multiply_block_row_exactly(all, block.row0 + row, own.product.exact);
     }
   }
 

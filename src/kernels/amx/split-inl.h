@@ -192,56 +192,96 @@ inline void find_maxima(const View<const float, 2>& lines, std::int64_t line0, s
   }
 }
 
+/// The elements of 16 lines in a step of depth, one vector for each of 16 pairs: of a line's elements where those lie
+/// side by side, else of 16 lines. Filled up with zeros.
+struct HalfStep {
+  Floats low[kSide], high[kSide];
+
+  /// Rows `stride` apart, of which `rows` are there: 16 pairs of each.
+  HWY_NOINLINE void load_along(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t depth) {
+    const Tag<float> d;
+    if (HWY_LIKELY(rows >= kSide && depth >= kStepDepth)) {
+      ENNEAD_NO_UNROLL
+      for (int i = 0; i < kSide; ++i) {
+        low[i] = hn::LoadU(d, from + i * stride);
+        high[i] = hn::LoadU(d, from + i * stride + kSide);
+      }
+      return;
+    }
+    ENNEAD_NO_UNROLL
+    for (int i = 0; i < kSide; ++i) {
+      low[i] = load_first(from + i * stride, i < rows ? depth : 0);
+      high[i] = load_first(from + i * stride + kSide, i < rows ? depth - kSide : 0);
+    }
+  }
+  /// Depths `stride` apart, of which `depth` are there: 16 lines of each.
+  HWY_NOINLINE void load_across(const float* from, std::int64_t stride, std::int64_t lines, std::int64_t depth) {
+    const Tag<float> d;
+    if (HWY_LIKELY(lines >= kSide && depth >= kStepDepth)) {
+      ENNEAD_NO_UNROLL
+      for (int j = 0; j < kSide; ++j) {
+        low[j] = hn::LoadU(d, from + j * stride);
+        high[j] = hn::LoadU(d, from + (j + kSide) * stride);
+      }
+      return;
+    }
+    ENNEAD_NO_UNROLL
+    for (int j = 0; j < kSide; ++j) {
+      low[j] = load_first(from + j * stride, j < depth ? lines : 0);
+      high[j] = load_first(from + (j + kSide) * stride, j + kSide < depth ? lines : 0);
+    }
+  }
+  HWY_NOINLINE void turn() {
+    transpose_square<float>(low);
+    transpose_square<float>(high);
+  }
+};
+
 /// Elements [k0, k0 + 32) of `count` lines (rows of a left operand, columns of a right one) from line0 as one step of a
-/// panel, times factor, filled up with zeros. lines: [lines, depth], any strides.
+/// panel, times factor, filled up with zeros. lines: [lines, depth], any strides. The largest magnitudes of the
+/// products go to `maxima`.
 template <Side kSideOf>
 void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
-                float factor, char* to) {
+                float factor, char* to, LineMaxima* maxima = nullptr) {
   const Tag<float> d;
+  const BitsTag bits;
   constexpr bool kRight = kSideOf == Side::right;
   const std::int64_t depth = std::min(kStepDepth, lines.size(1) - k0);
-  const float* from = lines.data + line0 * lines.stride(0) + k0 * lines.stride(1);
-  const Floats scale = hn::Set(d, factor);
-  const auto split_pairs = [&](Floats low, Floats high) HWY_ATTR {
-    if constexpr (kRight) return split_down<false>(low, high);
-    return split(low, high);
-  };
-  alignas(64) char turned[kStepBytes];
-  if (lines.stride(0) == 1 && lines.stride(1) != 1) {
-    char* const pairs = kRight ? to : turned;
-    for (int half = 0; half < (count > kSide ? 2 : 1); ++half) {
-      for (std::int64_t j = 0; j < kSide; ++j) {
-        const std::int64_t left = count - half * kSide;
-        const float* const row = from + half * kSide + j * lines.stride(1);
-        const Floats low = hn::Mul(load_first(row, j < depth ? left : 0), scale);
-        const Floats high = hn::Mul(load_first(row + kSide * lines.stride(1), j + kSide < depth ? left : 0), scale);
-        store_pairs(split_pairs(low, high), pairs + half * kTileBytes + j * 64);
+  const bool across = lines.stride(0) == 1 && lines.stride(1) != 1;
+  for (int half = 0; half < (count > kSide ? 2 : 1); ++half, to += kTileBytes) {
+    const std::int64_t line = line0 + half * kSide, left = std::min<std::int64_t>(kSide, count - half * kSide);
+    const float* const from = lines.data + line * lines.stride(0) + k0 * lines.stride(1);
+    HalfStep step;
+    if (across) {
+      step.load_across(from, lines.stride(1), left, depth);
+    } else if (lines.stride(1) == 1 || depth == 1) {
+      step.load_along(from, lines.stride(0), left, depth);
+    } else {
+      alignas(64) float gathered[kSide * kStepDepth];
+      for (std::int64_t i = 0; i < left; ++i) {
+        for (std::int64_t k = 0; k < depth; ++k) {
+          gathered[i * kStepDepth + k] = from[i * lines.stride(0) + k * lines.stride(1)];
+        }
       }
-      if constexpr (!kRight) turn_tile(turned + half * kTileBytes, to + half * kTileBytes);
+      step.load_along(gathered, kStepDepth, left, depth);
     }
-    return;
-  }
-  char* const rows = kRight ? turned : to;
-  for (std::int64_t line = 0; line < (count > kSide ? kPanel : kSide); ++line) {
-    char* const row = rows + row_offset(line);
-    if (line >= count) {
-      for (int p = 0; p < kPlanes; ++p) std::memset(row + p * kPlaneBytes, 0, 64);
-      continue;
+    // Turned before they are split: a third less to turn than planes would be.
+    if (across != kRight) step.turn();
+    const Floats scale = hn::Set(d, factor);
+    Bits most = hn::Zero(bits);
+    ENNEAD_NO_UNROLL
+    for (int i = 0; i < kSide; ++i) {
+      const Floats low = hn::Mul(step.low[i], scale), high = hn::Mul(step.high[i], scale);
+      const Bits larger = hn::Max(magnitudes(low), magnitudes(high));
+      if constexpr (kRight) {
+        most = hn::Max(most, larger);
+        store_pairs(split_down<false>(low, high), to + i * 64);
+      } else {
+        if (maxima) maxima->add_to_line(half * kSide + i, larger);
+        store_pairs(split(low, high), to + i * 64);
+      }
     }
-    alignas(64) float gathered[kStepDepth];
-    const float* elements = from + line * lines.stride(0);
-    if (lines.stride(1) != 1) {
-      for (std::int64_t k = 0; k < depth; ++k) gathered[k] = elements[k * lines.stride(1)];
-      elements = gathered;
-    }
-    const Floats low = hn::Mul(load_first(elements, depth), scale);
-    const Floats high = hn::Mul(load_first(elements + kSide, depth - kSide), scale);
-    store_pairs(split_pairs(low, high), row);
-  }
-  if constexpr (kRight) {
-    for (int half = 0; half < (count > kSide ? 2 : 1); ++half) {
-      turn_tile(turned + half * kTileBytes, to + half * kTileBytes);
-    }
+    if (kRight && maxima) maxima->add_to_half(half, most);
   }
 }
 
@@ -251,9 +291,18 @@ constexpr std::int64_t panel_bytes(std::int64_t depth) { return depth_steps(dept
 /// Elements [k0, k0 + depth) of `count` <= 32 lines as a panel.
 template <Side kSideOf>
 void split_panel(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
-                 std::int64_t depth, float factor, char* to) {
+                 std::int64_t depth, float factor, char* to, LineMaxima* maxima = nullptr) {
+  const bool across = lines.stride(0) == 1 && lines.stride(1) != 1;
   for (std::int64_t k = 0; k < depth; k += kStepDepth, to += kStepBytes) {
-    split_step<kSideOf>(lines, line0, count, k0 + k, factor, to);
+    // Each depth is on a page of its own, which the hardware does not see coming.
+    if (across && k + kStepDepth < depth) {
+      const float* const next = lines.data + line0 + (k0 + k + kStepDepth) * lines.stride(1);
+      for (std::int64_t j = 0; j < kStepDepth; ++j) {
+        __builtin_prefetch(next + j * lines.stride(1), 0, 2);
+        __builtin_prefetch(next + j * lines.stride(1) + kSide, 0, 2);
+      }
+    }
+    split_step<kSideOf>(lines, line0, count, k0 + k, factor, to, maxima);
   }
 }
 
@@ -262,6 +311,41 @@ struct RowsToSplit {
   const float* data;
   std::int64_t row_stride, rows, depth;
   char* panel;
+};
+
+/// Brings rows of memory into the second level cache a little at a time, while the multiply unit is busy.
+class FetchWork {
+ public:
+  /// `rows` rows of `row_bytes`, all of them in about `turns` turns.
+  FetchWork(const void* from, std::int64_t row_bytes, std::int64_t row_stride, std::int64_t rows, std::int64_t turns)
+      : at_(static_cast<const char*>(from)), row_bytes_(row_bytes), row_stride_(row_stride), rows_(rows) {
+    if (row_stride == row_bytes) {
+      row_bytes_ *= rows_;
+      rows_ = std::min<std::int64_t>(rows_, 1);
+    }
+    end_ = at_ + row_bytes_;
+    step_ = ceil_div(row_bytes_ * rows_, std::max<std::int64_t>(1, turns));
+  }
+  HWY_INLINE void turn() {
+    if (rows_ == 0) return;
+    // A line or two too many do no harm, and branches would.
+    ENNEAD_UNROLL
+    for (int i = 0; i < kLines; ++i) __builtin_prefetch(at_ + i * kLine, 0, 2);
+    for (std::int64_t more = kLines * kLine; more < step_; more += kLine) __builtin_prefetch(at_ + more, 0, 2);
+    at_ += step_;
+    if (HWY_UNLIKELY(at_ >= end_)) next_row();
+  }
+
+ private:
+  void next_row() {
+    --rows_;
+    end_ += row_stride_;
+    at_ = end_ - row_bytes_;
+  }
+  static constexpr std::int64_t kLine = 64;
+  static constexpr int kLines = 4;
+  const char *at_, *end_;
+  std::int64_t row_bytes_, row_stride_, rows_, step_;
 };
 
 /// Splits rows a little at a time, while the multiply unit is busy with others: 32 elements of each of 16 rows after

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batched products of any strides: each right operand is split into panels, then multiplied like weights.
+
+// The first include re-includes this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/amx/matmul.cpp"
+#include "kernels/simd/targets.h"
+#include "kernels/amx/entries-inl.h"
+#include "kernels/amx/gemm-inl.h"
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+namespace {
+
+/// How matmul() goes about its work, and the bytes of each part of its scratch.
+struct MatmulPlan {
+  /// Either every task multiplies a whole batch item and packs its right operand itself, or, when items are few,
+  /// items follow one another and the workers share each.
+  bool share;
+  ProductCut cut;
+  std::int64_t packed_bytes, tame_bytes, block_bytes;
+
+  MatmulPlan(const MatmulArgs<float>& args, int threads)
+      : share(threads > 1 && args.c.size(0) * args.c.size(1) < 4 * std::int64_t{threads}),
+        cut(args.c.size(2), args.c.size(3), args.a.size(3), share ? threads : 1) {
+    const std::int64_t columns = args.c.size(3), depth = args.a.size(3);
+    std::byte* memory = scratch_origin();
+    BlockScratch::take(memory, cut.block_rows, columns, depth);
+    block_bytes = memory - scratch_origin();
+    packed_bytes = static_cast<std::int64_t>(scratch_bytes<char>(PackedRight::bytes(depth, columns)));
+    tame_bytes = static_cast<std::int64_t>(scratch_bytes<char>(cut.panels));
+  }
+  std::int64_t bytes(int threads) const {
+    return (share ? 1 : threads) * (packed_bytes + tame_bytes) + threads * block_bytes;
+  }
+};
+
+/// One batch item: its operands, and the memory for its packed right one.
+class MatmulItem {
+ public:
+  MatmulItem(const MatmulArgs<float>& args, const MatmulPlan& plan, std::int64_t item, std::byte* scratch)
+      : alpha_(args.alpha), plan_(plan) {
+    const std::int64_t p = item / args.c.size(1), q = item % args.c.size(1);
+    block_.a = args.a[p][q];
+    block_.c = args.c[p][q];
+    block_.start = nullptr;
+    block_.add = args.accumulate;
+    const View<const float, 2> b = args.b[p][q];
+    columns_ = {b.data, {b.size(1), b.size(0)}, {b.stride(1), b.stride(0)}};
+    packed_ = reinterpret_cast<char*>(scratch);
+    tame_ = packed_ + plan.packed_bytes;
+    block_.b = {packed_, b.size(0), b.size(1)};
+  }
+
+  void pack(std::int64_t panel) const { tame_[panel] = pack_right_panel(columns_, panel, alpha_, packed_) ? 1 : 0; }
+  /// After all panels. Tame times alpha, that is: what is multiplied.
+  void finish_packing() const {
+    const bool tame = std::all_of(tame_, tame_ + plan_.cut.panels, [](char each) { return each != 0; });
+    packed_[PackedRight::panels_bytes(block_.b.depth, block_.b.columns)] = tame ? 1 : 0;
+  }
+  void multiply(std::int64_t task, std::byte* memory) const {
+    BlockArgs block = block_;
+    plan_.cut.place(task, block);
+    const TileRegisters registers;
+    multiply_block(block, BlockScratch::take(memory, plan_.cut.block_rows, block.b.columns, block.b.depth));
+  }
+
+ private:
+  float alpha_;
+  const MatmulPlan& plan_;
+  BlockArgs block_;
+  View<const float, 2> columns_;
+  char *packed_, *tame_;
+};
+
+}  // namespace
+
+std::size_t matmul_scratch(const MatmulArgs<float>& args, int threads) {
+  return static_cast<std::size_t>(MatmulPlan(args, threads).bytes(threads));
+}
+
+void matmul(Executor& executor, const MatmulArgs<float>& args, std::byte* scratch) {
+  const int threads = executor.num_threads();
+  const std::int64_t items = args.c.size(0) * args.c.size(1);
+  const MatmulPlan plan(args, threads);
+  const std::int64_t item_bytes = plan.packed_bytes + plan.tame_bytes;
+  std::byte* const blocks = scratch + (plan.share ? 1 : threads) * item_bytes;
+
+  if (!plan.share) {
+    executor.run(items, [&](std::int64_t index, int worker) HWY_ATTR {
+      const MatmulItem item(args, plan, index, scratch + worker * item_bytes);
+      for (std::int64_t panel = 0; panel < plan.cut.panels; ++panel) item.pack(panel);
+      item.finish_packing();
+      for (std::int64_t task = 0; task < plan.cut.tasks(); ++task) {
+        item.multiply(task, blocks + worker * plan.block_bytes);
+      }
+    });
+    return;
+  }
+  for (std::int64_t index = 0; index < items; ++index) {
+    const MatmulItem item(args, plan, index, scratch);
+    executor.run(plan.cut.panels, [&](std::int64_t panel, int) HWY_ATTR { item.pack(panel); });
+    item.finish_packing();
+    executor.run(plan.cut.tasks(), [&](std::int64_t task, int worker)
+                                       HWY_ATTR { item.multiply(task, blocks + worker * plan.block_bytes); });
+  }
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX
