@@ -290,8 +290,9 @@ void split_queries(const View<const float, 2>& queries, const AttentionScratch& 
   for (std::int64_t row = 0; row < queries.size(0); row += kPanel) {
     const std::int64_t rows = std::min(kPanel, queries.size(0) - row);
     RowFacts facts;
-    split_rows<Side::left>(queries, row, rows, 1.0F, scratch.queries + row / kPanel * panel_bytes(queries.size(1)),
-                           scratch.buffer, facts);
+    const View<const float, 2> some = rows_side_by_side(queries, row, rows, scratch.buffer);
+    split_left_rows(some.data, some.stride(0), rows, queries.size(1),
+                    scratch.queries + row / kPanel * panel_bytes(queries.size(1)), facts);
     std::copy_n(facts.tame, rows, scratch.tame + row);
     std::copy_n(facts.norms, rows, scratch.query_norms + row);
   }
@@ -301,7 +302,7 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
                   const AttentionScratch& scratch, const BlockOutput<float>& to) {
   const Tag<float> d;
   const std::int64_t stride = AttentionScratch::out_stride(head.value_dim);
-  for (std::int64_t i = 0; i < rows; ++i) hn::Store(hn::Zero(d), d, scratch.sums + i * kSide);
+  for (std::int64_t i = 0; i < kBlockQueries; ++i) hn::Store(hn::Zero(d), d, scratch.sums + i * kSide);
   QueryTile tiles[kBlockQueries / kPanel];
   const std::int64_t num_tiles = panels_of(rows), limit = mask.limit(query + rows - 1);
   for (std::int64_t t = 0; t < num_tiles; ++t) {
@@ -331,6 +332,10 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
   for (std::int64_t key = 0; key < limit; key += kSumKeys) {
     for (std::int64_t t = 0; t < num_tiles; ++t) attention.step(tiles[t], key);
   }
+  alignas(64) float totals[kBlockQueries];
+  for (std::int64_t i = 0; i < rows; i += kSide) {
+    hn::Store(sum_squares(reinterpret_cast<const float(*)[kSide]>(scratch.sums + i * kSide)), d, totals + i);
+  }
   bool all = true;
   for (std::int64_t i = 0; i < rows; ++i) {
     if (!is_computed(scratch, i)) {
@@ -339,7 +344,7 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
     }
     float* const out = scratch.out + i * stride;
     if (!tiles[i / kPanel].started) std::fill_n(out, stride, 0.0F);
-    finish_row(scratch.sums + i * kSide, out, scratch.references[i], to, i);
+    finish_row(totals[i], out, scratch.references[i], to, i);
   }
   return !all;
 }

@@ -56,68 +56,81 @@ struct RowFacts {
   alignas(64) float norms[kPanel];
 };
 
-/// `count` <= 32 rows of `depth` elements side by side, times factor, as a panel of one operand or the other.
-template <Side kSideOf>
-void split_rows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth, float factor,
-                char* to, RowFacts& facts) {
+/// The sum of the lanes of each of 16 vectors.
+HWY_INLINE Floats sum_squares(const float (*vectors)[kSide]) {
+  const Tag<float> d;
+  Floats sums[kSide];
+  for (int i = 0; i < kSide; ++i) sums[i] = hn::Load(d, vectors[i]);
+  transpose_square<float>(sums);
+  for (int left = kSide / 2; left > 0; left /= 2) {
+    for (int i = 0; i < left; ++i) sums[i] = hn::Add(sums[i], sums[i + left]);
+  }
+  return sums[0];
+}
+
+/// `count` <= 32 rows of `depth` elements side by side as a panel of the left operand.
+inline void split_left_rows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth,
+                            char* to, RowFacts& facts) {
+  const Tag<float> d;
+  alignas(64) float squares[kPanel][kSide];
+  const std::int64_t end = count > kSide ? kPanel : kSide;
+  for (std::int64_t row = 0; row < end; ++row) {
+    const float* const at = from + row * row_stride;
+    Bits most = hn::Zero(BitsTag());
+    Floats sum = hn::Zero(d);
+    for (std::int64_t k = 0; k < depth; k += kStepDepth) {
+      const std::int64_t left = row < count ? depth - k : 0;
+      const Floats low = load_first(at + k, left), high = load_first(at + k + kSide, left - kSide);
+      most = hn::Max(most, hn::Max(magnitudes(low), magnitudes(high)));
+      sum = hn::MulAdd(low, low, hn::MulAdd(high, high, sum));
+      store_pairs(split(low, high), to + k / kStepDepth * kStepBytes + row_offset(row));
+    }
+    hn::Store(sum, d, squares[row]);
+    facts.tame[row] = is_tame(most) ? 1 : 0;
+  }
+  for (std::int64_t half = 0; half < end; half += kSide) hn::Store(sum_squares(squares + half), d, facts.norms + half);
+}
+
+/// The same as columns of a panel of the right operand, times factor.
+inline void split_right_rows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth,
+                             float factor, char* to, RowFacts& facts) {
   const Tag<float> d;
   const BitsTag bits;
-  constexpr bool kRight = kSideOf == Side::right;
   const Floats scale = hn::Set(d, factor);
-  alignas(64) std::uint32_t most[kPanel][kSide];
-  alignas(64) float squares[kPanel][kSide];
-  alignas(64) char turned[kStepBytes];
-  const std::int64_t end = count > kSide ? kPanel : kSide;
-  for (std::int64_t row = 0; row < kPanel; ++row) {
-    hn::Store(hn::Zero(bits), bits, most[row]);
-    hn::Store(hn::Zero(d), d, squares[row]);
-  }
-  for (std::int64_t k = 0; k < depth; k += kStepDepth, to += kStepBytes) {
-    char* const rows = kRight ? turned : to;
-    for (std::int64_t row = 0; row < end; ++row) {
-      Floats low = hn::Zero(d), high = hn::Zero(d);
-      if (HWY_LIKELY(row < count)) {
-        const float* const at = from + row * row_stride + k;
-        if (HWY_LIKELY(depth - k >= kStepDepth)) {
-          low = hn::Mul(hn::LoadU(d, at), scale);
-          high = hn::Mul(hn::LoadU(d, at + kSide), scale);
-        } else {
-          low = hn::Mul(load_first(at, depth - k), scale);
-          high = hn::Mul(load_first(at + kSide, depth - k - kSide), scale);
-        }
-        hn::Store(hn::Max(hn::Load(bits, most[row]), hn::Max(magnitudes(low), magnitudes(high))), bits, most[row]);
-        hn::Store(hn::MulAdd(low, low, hn::MulAdd(high, high, hn::Load(d, squares[row]))), d, squares[row]);
+  for (std::int64_t half = 0; half < count; half += kSide) {
+    Bits most = hn::Zero(bits);
+    Floats norms = hn::Zero(d);
+    for (std::int64_t k = 0; k < depth; k += kStepDepth) {
+      HalfStep step;
+      step.load_along(from + half * row_stride + k, row_stride, std::min<std::int64_t>(kSide, count - half),
+                      std::min(kStepDepth, depth - k));
+      step.turn();
+      char* const at = to + k / kStepDepth * kStepBytes + row_offset(half);
+      ENNEAD_NO_UNROLL
+      for (int i = 0; i < kSide; ++i) {
+        const Floats low = hn::Mul(step.low[i], scale), high = hn::Mul(step.high[i], scale);
+        most = hn::Max(most, hn::Max(magnitudes(low), magnitudes(high)));
+        norms = hn::MulAdd(low, low, hn::MulAdd(high, high, norms));
+        store_pairs(split(low, high), at + i * 64);
       }
-      store_pairs(split(low, high), rows + row_offset(row));
     }
-    if constexpr (kRight) {
-      for (std::int64_t half = 0; half < end; half += kSide)
-        turn_tile(turned + row_offset(half), to + row_offset(half));
-    }
-  }
-  for (std::int64_t row = 0; row < kPanel; ++row) facts.tame[row] = is_tame(hn::Load(bits, most[row])) ? 1 : 0;
-  for (std::int64_t half = 0; half < end; half += kSide) {
-    Floats sums[kSide];
-    for (int i = 0; i < kSide; ++i) sums[i] = hn::Load(d, squares[half + i]);
-    transpose_square<float>(sums);
-    for (int count_left = kSide / 2; count_left > 0; count_left /= 2) {
-      for (int i = 0; i < count_left; ++i) sums[i] = hn::Add(sums[i], sums[i + count_left]);
-    }
-    hn::Store(sums[0], d, facts.norms + half);
+    hn::Store(norms, d, facts.norms + half);
+    alignas(64) std::uint32_t magnitudes_of[kSide];
+    hn::Store(most, bits, magnitudes_of);
+    for (std::int64_t i = 0; i < kSide; ++i) facts.tame[half + i] = is_tame(magnitudes_of[i]) ? 1 : 0;
   }
 }
 
-/// The same of rows with any stride between their elements.
-template <Side kSideOf>
-void split_rows(const View<const float, 2>& rows, std::int64_t row0, std::int64_t count, float factor, char* to,
-                float* buffer, RowFacts& facts) {
-  const float* from = rows.data + row0 * rows.stride(0);
+/// Rows [row0, row0 + count) with their elements side by side: where they lie, or copied to `buffer`.
+inline View<const float, 2> rows_side_by_side(const View<const float, 2>& rows, std::int64_t row0, std::int64_t count,
+                                              float* buffer) {
   const std::int64_t depth = rows.size(1);
-  if (rows.stride(1) == 1) return split_rows<kSideOf>(from, rows.stride(0), count, depth, factor, to, facts);
+  const View<const float, 2> some{rows.data + row0 * rows.stride(0), {count, depth}, rows.strides};
+  if (rows.stride(1) == 1) return some;
   for (std::int64_t i = 0; i < count; ++i) {
-    for (std::int64_t j = 0; j < depth; ++j) buffer[i * depth + j] = from[i * rows.stride(0) + j * rows.stride(1)];
+    for (std::int64_t j = 0; j < depth; ++j) buffer[i * depth + j] = some(i, j);
   }
-  split_rows<kSideOf>(buffer, depth, count, depth, factor, to, facts);
+  return {buffer, {count, depth}, {depth, 1}};
 }
 
 /// Splits keys [key, key + 32) of a head, as far as there are any, and their values. k: [keys, head_dim],
@@ -133,7 +146,9 @@ inline void split_keys(const View<const float, 2>& k, float factor, const View<c
     all_tame = 1;
   }
   RowFacts facts;
-  split_rows<Side::right>(k, at, count, factor, head.keys + key / kPanel * panel_bytes(head.head_dim), buffer, facts);
+  const View<const float, 2> keys = rows_side_by_side(k, at, count, buffer);
+  split_right_rows(keys.data, keys.stride(0), count, head.head_dim, factor,
+                   head.keys + key / kPanel * panel_bytes(head.head_dim), facts);
   LineMaxima value_maxima;
   find_maxima(v, at, count, value_maxima);
   bool all = true;

@@ -239,8 +239,8 @@ class ModuleCall {
     for (std::int64_t row = 0; row < block.rows; row += kPanel) {
       const std::int64_t token = first + row, count = std::min(kPanel, block.rows - row);
       RowFacts facts;
-      split_rows<Side::left>(rows + row * width, width, count, head_dim, 1.0F,
-                             to.queries + token / kPanel * panel_bytes(head_dim), facts);
+      split_left_rows(rows + row * width, width, count, head_dim, to.queries + token / kPanel * panel_bytes(head_dim),
+                      facts);
       std::copy_n(facts.tame, kPanel, to.query_tame + token);
       std::copy_n(facts.norms, kPanel, to.query_norms + token);
       split_keys(keys, 1.0F, values, first, token, own.block.buffer, to.split);

@@ -83,11 +83,10 @@ double log_sum(T total, T reference) {
   return (static_cast<double>(reference) + exponent + std::log2(mantissa)) * kLn2;
 }
 
-/// One row's sums, divided and written.
+/// One row's sum of weighted values, divided by the total of its weights and written.
 template <class T>
-void finish_row(const T* sums, const T* weighted, T reference, const BlockOutput<T>& to, std::int64_t row) {
+void finish_row(T total, const T* weighted, T reference, const BlockOutput<T>& to, std::int64_t row) {
   const Tag<T> d;
-  const T total = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums)));
   const bool empty = total == T(0);  // no key was seen
   const T factor = empty ? T(0) : T(1) / total;
   T* out = to.out + row * to.row_stride;

@@ -292,7 +292,8 @@ void attend_block(const HeadMask<T>& mask, const PackedHead<T>& head, std::int64
     feed.shrink(fed);
   }
   for (std::int64_t i = 0; i < rows; ++i) {
-    finish_row(scratch.sums + i * kLanes<T>, scratch.out + i * head.value_stride, scratch.references[i], to, i);
+    const T total = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, scratch.sums + i * kLanes<T>)));
+    finish_row(total, scratch.out + i * head.value_stride, scratch.references[i], to, i);
   }
 }
 
