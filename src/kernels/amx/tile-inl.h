@@ -131,20 +131,6 @@ struct NoWork {
 /// product of two float32, less than half of its last bit.
 constexpr int kProducts = 6;
 
-/// Fetches a tile that will be loaded soon into the first level cache: the hardware does not see tile loads coming.
-HWY_INLINE void fetch_tile(const char* tile) {
-  ENNEAD_UNROLL
-  for (int line = 0; line < kTileBytes; line += 64) __builtin_prefetch(tile + line);
-}
-
-/// What goes on beside the product of two planes: two tiles of the next step are fetched, and some work is done.
-template <int kProduct, class Work>
-HWY_INLINE void turn_of_step(const char* left, const char* right, Work& work) {
-  fetch_tile(left + kStepBytes + kProduct * kTileBytes);
-  fetch_tile(right + kStepBytes + kProduct * kTileBytes);
-  work.turn();
-}
-
 /// sums += left panel * right panel over `steps` steps of depth. kRows and kColumns: halves of the panels in use.
 /// `work.turn()` is done kProducts times per step, by units that would be idle.
 template <int kRows, int kColumns, class Work>
@@ -154,23 +140,23 @@ HWY_INLINE void multiply_panels(std::int64_t steps, const char* left, const char
     load_left<kRows>(left);
     load_right<kColumns>(right);
     multiply_halves<kRows, kColumns>();
-    turn_of_step<0>(left, right, work);
+    work.turn();
     load_right<kColumns>(right + kPlaneBytes);
     multiply_halves<kRows, kColumns>();
-    turn_of_step<1>(left, right, work);
+    work.turn();
     load_right<kColumns>(right + 2 * kPlaneBytes);
     multiply_halves<kRows, kColumns>();
-    turn_of_step<2>(left, right, work);
+    work.turn();
     load_left<kRows>(left + kPlaneBytes);
     load_right<kColumns>(right + kPlaneBytes);
     multiply_halves<kRows, kColumns>();
-    turn_of_step<3>(left, right, work);
+    work.turn();
     load_right<kColumns>(right);
     multiply_halves<kRows, kColumns>();
-    turn_of_step<4>(left, right, work);
+    work.turn();
     load_left<kRows>(left + 2 * kPlaneBytes);
     multiply_halves<kRows, kColumns>();
-    turn_of_step<5>(left, right, work);
+    work.turn();
   }
 }
 
