@@ -84,7 +84,6 @@ struct ProjectedHead {
   char* queries;       ///< panels of queries, a left operand
   char* query_tame;    ///< per query
   float* query_norms;  ///< per query
-  float* rows;         ///< [num_tokens][queries, keys, values], each filled up: kept for rows that are not tame
 
   static ProjectedHead take(std::byte*& memory, const ModuleArgs<float>& args) {
     const std::int64_t num_tokens = args.x.size(1), head_dim = args.out.size(2) / args.num_heads;
@@ -94,17 +93,17 @@ struct ProjectedHead {
     head.queries = take_scratch<char>(memory, panels_of(num_tokens) * panel_bytes(head_dim));
     head.query_tame = take_scratch<char>(memory, tokens);
     head.query_norms = take_scratch<float>(memory, tokens);
-    head.rows = take_scratch<float>(memory, tokens * 3 * panels_of(head_dim) * kPanel);
     return head;
   }
 };
 
-/// Attention of one head over its projected rows. The queries' weights hold scale and log2(e) already.
-AttentionArgs<float> head_attention(const ModuleArgs<float>& args, const ProjectedHead& head, float* context) {
+/// Attention of one head over rows [num_tokens][queries, keys, values], each filled up. The queries' weights hold scale
+/// and log2(e) already.
+AttentionArgs<float> head_attention(const ModuleArgs<float>& args, const float* rows, float* context) {
   const std::int64_t num_tokens = args.x.size(1), d_out = args.out.size(2), head_dim = d_out / args.num_heads;
   const std::int64_t columns = panels_of(head_dim) * kPanel;
   const auto projection = [&](std::int64_t which) {
-    return View<const float, 4>{head.rows + which * columns, {1, 1, num_tokens, head_dim}, {0, 0, 3 * columns, 1}};
+    return View<const float, 4>{rows + which * columns, {1, 1, num_tokens, head_dim}, {0, 0, 3 * columns, 1}};
   };
   AttentionArgs<float> attention;
   attention.q = projection(0);
@@ -119,18 +118,24 @@ AttentionArgs<float> head_attention(const ModuleArgs<float>& args, const Project
 /// What one worker owns.
 struct ModuleWorker {
   ProjectedHead head;  ///< the one it is at
+  float* rows;         ///< [kStepKeys][queries, keys, values]: some tokens projected, before they are split
   BlockScratch product;
   AttentionScratch block;
+  /// For rows that are not tame, which is rare: all tokens projected, and attention in plain float32.
+  float* all_rows;
   AttentionWorker<float> exact;
 
   static ModuleWorker take(std::byte*& memory, const ModuleArgs<float>& args) {
     const std::int64_t d_in = args.x.size(2), d_out = args.out.size(2), head_dim = d_out / args.num_heads;
+    const std::int64_t columns = 3 * panels_of(head_dim) * kPanel;
     ModuleWorker worker;
     worker.head = ProjectedHead::take(memory, args);
-    const std::int64_t columns = std::max(3 * panels_of(head_dim) * kPanel, d_out);
-    worker.product = BlockScratch::take(memory, std::max(kStepKeys, args.x.size(1)), columns, std::max(d_in, d_out));
+    worker.rows = take_scratch<float>(memory, kStepKeys * columns);
+    worker.product = BlockScratch::take(memory, std::max(kStepKeys, args.x.size(1)), std::max(columns, d_out),
+                                        std::max(d_in, d_out));
     worker.block = AttentionScratch::take(memory, head_dim, head_dim);
-    worker.exact = AttentionWorker<float>::take(memory, head_attention(args, worker.head, nullptr));
+    worker.all_rows = take_scratch<float>(memory, panels_of(args.x.size(1)) * kPanel * columns);
+    worker.exact = AttentionWorker<float>::take(memory, head_attention(args, worker.all_rows, nullptr));
     return worker;
   }
 };
@@ -217,42 +222,30 @@ class ModuleCall {
     return tame_ + batch * panels_of(args_.x.size(1)) * kPanel + token;
   }
 
-  /// Projects one step of tokens of one (batch, head) and splits what comes out.
-  void project_step(std::int64_t batch_head, std::int64_t step, const ProjectedHead& to,
+  /// Projects tokens [token, token + count) of one (batch, head): rows of queries, keys and values.
+  void project_rows(std::int64_t batch_head, std::int64_t token, std::int64_t count, float* rows,
                     const ModuleWorker& own) const {
-    const std::int64_t batch = batch_head / args_.num_heads, columns = weights_.head_columns(), width = 3 * columns;
-    const std::int64_t num_tokens = args_.x.size(1), first = step * kStepKeys;
-    const std::int64_t head_dim = weights_.head_dim();
+    const std::int64_t width = 3 * weights_.head_columns();
     const PackedLayer layer = weights_.head_layer(batch_head % args_.num_heads);
     BlockArgs block;
-    block.a = args_.x[batch];
-    block.row0 = first;
-    block.rows = std::min(kStepKeys, num_tokens - first);
+    block.a = args_.x[batch_head / args_.num_heads];
+    block.a.data += token * block.a.stride(0);
+    block.row0 = 0;
+    block.rows = count;
     block.b = layer.right;
+    block.first_panel = 0;
+    block.end_panel = layer.right.panels();
     block.start = layer.bias;
     block.add = false;
-    block.c = {to.rows, {num_tokens, width}, {width, 1}};
-    multiply_tokens(batch, block, own);
-    const float* const rows = to.rows + first * width;
-    const View<const float, 2> keys{rows + columns, {block.rows, head_dim}, {width, 1}};
-    const View<const float, 2> values{rows + 2 * columns, {block.rows, head_dim}, {width, 1}};
-    for (std::int64_t row = 0; row < block.rows; row += kPanel) {
-      const std::int64_t token = first + row, count = std::min(kPanel, block.rows - row);
-      RowFacts facts;
-      split_left_rows(rows + row * width, width, count, head_dim, to.queries + token / kPanel * panel_bytes(head_dim),
-                      facts);
-      std::copy_n(facts.tame, kPanel, to.query_tame + token);
-      std::copy_n(facts.norms, kPanel, to.query_norms + token);
-      split_keys(keys, 1.0F, values, first, token, own.block.buffer, to.split);
-    }
+    block.c = {rows, {count, width}, {width, 1}};
+    multiply_tokens(batch_head / args_.num_heads, token, block, own);
   }
 
-  /// All columns of a block whose rows are split tokens of a batch item; panels of columns that fit into the second
-  /// level cache meet one panel of tokens after the other.
-  void multiply_tokens(std::int64_t batch, const BlockArgs& block, const ModuleWorker& own) const {
+  /// Panels of columns that fit into the second level cache meet one panel of tokens after the other.
+  void multiply_tokens(std::int64_t batch, std::int64_t token, const BlockArgs& block, const ModuleWorker& own) const {
     const std::int64_t panels = block.b.panels(), d_in = weights_.d_in, group = near_panels(d_in);
-    const char* const tokens = tokens_ + batch * token_bytes(args_) + block.row0 / kPanel * panel_bytes(d_in);
-    const char* const all_tame = tame(batch, block.row0);
+    const char* const tokens = tokens_ + batch * token_bytes(args_) + token / kPanel * panel_bytes(d_in);
+    const char* const all_tame = tame(batch, token);
     for (std::int64_t first = 0; first < panels; first += group) {
       const std::int64_t end = std::min(panels, first + group);
       for (std::int64_t k0 = 0; k0 == 0 || k0 < d_in; k0 += kDepthChunk) {
@@ -261,17 +254,37 @@ class ModuleCall {
           const char* const left = tokens + row / kPanel * panel_bytes(d_in) + k0 / kStepDepth * kStepBytes;
           FetchWork work(left + panel_bytes(d_in), panel_bytes(depth), panel_bytes(depth), 1, turns * (end - first));
           for (std::int64_t panel = first; panel < end; ++panel) {
-            const float* const next_c = block.c.data + (block.row0 + row) * block.c.stride(0) + (panel + 1) * kPanel;
-            multiply_split_rows(block, {row, left, all_tame + row}, panel, k0, depth, next_c, work);
+            const float* const c = block.c.data + row * block.c.stride(0) + panel * kPanel;
+            multiply_split_rows(block, {row, left, all_tame + row}, panel, k0, depth, c, work);
           }
         }
       }
     }
-    BlockArgs all = block;
-    all.first_panel = 0;
-    all.end_panel = panels;
     for (std::int64_t row = 0; row < block.rows; ++row) {
-      if (!all_tame[row] || !block.b.tame()) multiply_block_row_exactly(all, block.row0 + row, own.product.exact);
+      if (!all_tame[row] || !block.b.tame()) multiply_block_row_exactly(block, row, own.product.exact);
+    }
+  }
+
+  /// Projects one step of tokens of one (batch, head) and splits what comes out, at once if the weights of a head stay
+  /// in the second level cache.
+  void project_step(std::int64_t batch_head, std::int64_t step, const ProjectedHead& to,
+                    const ModuleWorker& own) const {
+    const std::int64_t columns = weights_.head_columns(), width = 3 * columns, head_dim = weights_.head_dim();
+    const std::int64_t first = step * kStepKeys, end = std::min(args_.x.size(1), first + kStepKeys);
+    const std::int64_t together = 3 * weights_.head_panels() <= near_panels(weights_.d_in) ? kPanel : kStepKeys;
+    for (std::int64_t token = first; token < end; token += together) {
+      const std::int64_t count = std::min(together, end - token);
+      project_rows(batch_head, token, count, own.rows, own);
+      const View<const float, 2> keys{own.rows + columns, {count, head_dim}, {width, 1}};
+      const View<const float, 2> values{own.rows + 2 * columns, {count, head_dim}, {width, 1}};
+      for (std::int64_t row = 0; row < count; row += kPanel) {
+        RowFacts facts;
+        split_left_rows(own.rows + row * width, width, std::min(kPanel, count - row), head_dim,
+                        to.queries + (token + row) / kPanel * panel_bytes(head_dim), facts);
+        std::copy_n(facts.tame, kPanel, to.query_tame + token + row);
+        std::copy_n(facts.norms, kPanel, to.query_norms + token + row);
+        split_keys(keys, 1.0F, values, token, token + row, own.block.buffer, to.split);
+      }
     }
   }
 
@@ -281,10 +294,10 @@ class ModuleCall {
     const std::int64_t batch = batch_head / args_.num_heads, head = batch_head % args_.num_heads;
     const std::int64_t num_tokens = args_.x.size(1), head_dim = weights_.head_dim();
     const AttentionArgs<float> attention =
-        head_attention(args_, from, context_ + batch * num_tokens * weights_.d_out + head * head_dim);
+        head_attention(args_, own.all_rows, context_ + batch * num_tokens * weights_.d_out + head * head_dim);
     const HeadMask<float> mask{&attention, num_tokens, 0, 0};
     AttentionWorker<float> exact = own.exact;
-    exact.packed[0] = -1;
+    bool projected = false;
     for (std::int64_t block = begin; block < end; ++block) {
       const std::int64_t query = (plan_.blocks - 1 - block) * kBlockQueries;
       const std::int64_t rows = std::min<std::int64_t>(kBlockQueries, num_tokens - query);
@@ -292,9 +305,13 @@ class ModuleCall {
       scratch.queries = from.queries + query / kPanel * panel_bytes(head_dim);
       scratch.tame = from.query_tame + query;
       scratch.query_norms = from.query_norms + query;
-      if (attend_block(mask, from.split, query, rows, scratch, output_of(attention, mask, query))) {
-        attend_exactly(attention, mask, query, rows, scratch, exact);
+      if (!attend_block(mask, from.split, query, rows, scratch, output_of(attention, mask, query))) continue;
+      if (!projected) {
+        project_rows(batch_head, 0, num_tokens, own.all_rows, own);
+        exact.packed[0] = -1;
+        projected = true;
       }
+      attend_exactly(attention, mask, query, rows, scratch, exact);
     }
   }
 
