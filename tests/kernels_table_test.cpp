@@ -35,7 +35,7 @@ void peak_does_what_it_counts() {
     const double flops = table.peak_loop(1000, &sink);
     EXPECT_GT(flops, 0.0);
     EXPECT_DOUBLE_EQ(table.peak_loop(2000, &sink), 2 * flops);
-    if (isa == Isa::scalar) return;
+    if (table.isa == Isa::scalar) return;
     EXPECT_NEAR(static_cast<double>(sink), flops / 2 / 1000, 1e-3);
   });
 }

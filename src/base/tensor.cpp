@@ -2,6 +2,7 @@
 #include "ennead/tensor.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 
 namespace ennead {
@@ -46,14 +47,15 @@ Dims contiguous_strides(const Dims& sizes) {
 
 Refusal check_sizes(const Dims& sizes, std::size_t element_bytes) {
   // Sizes are checked with zeros left out: [0, 2^62, 2^62] has no elements but strides that overflow.
+  // What can be addressed: 2 GiB where pointers are of 32 bits.
+  using Limits = std::numeric_limits<std::ptrdiff_t>;
   std::uint64_t bytes = element_bytes;
   for (std::int64_t size : sizes) {
     if (size < 0) return sentence("tensor: expected sizes of 0 or more, got ", to_string(sizes));
     if (size == 0) continue;
-    if (bytes >
-        static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / static_cast<std::uint64_t>(size)) {
-      return sentence("tensor: expected a size in bytes that fits 63 bits, got ", to_string(sizes), " of ",
-                      element_bytes, "-byte elements");
+    if (bytes > static_cast<std::uint64_t>(Limits::max()) / static_cast<std::uint64_t>(size)) {
+      return sentence("tensor: expected a size in bytes that fits ", Limits::digits, " bits, got ", to_string(sizes),
+                      " of ", element_bytes, "-byte elements");
     }
     bytes *= static_cast<std::uint64_t>(size);
   }

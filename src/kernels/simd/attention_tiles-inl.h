@@ -19,11 +19,12 @@ HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-constexpr int kScoreVectors = 4;  // 6 x 4 accumulators + 4 keys + 1 query of 32 registers
+constexpr int kScoreRows = 6, kScoreVectors = 4;  // 6 x 4 accumulators + 4 keys + 1 query of 32 registers
+#elif HWY_TARGET == HWY_WASM
+constexpr int kScoreRows = 3, kScoreVectors = 2;  // as measured: docs/kernels.md
 #else
-constexpr int kScoreVectors = 2;  // 6 x 2 accumulators + 2 keys + 1 query of 16 registers
+constexpr int kScoreRows = 6, kScoreVectors = 2;  // 6 x 2 accumulators + 2 keys + 1 query of 16 registers
 #endif
-constexpr int kScoreRows = 6;
 constexpr int kSmallRows = 2;  // rows left over are done two at a time, then the last
 constexpr int kValueVectors = kScoreVectors;
 /// Queries that meet a panel of keys one register tile after the other, while it is in the nearest cache.
