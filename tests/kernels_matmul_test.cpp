@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -84,6 +86,70 @@ TEST(KernelsMatmul, ManyBlocks) {
         ASSERT_TRUE(matmul_is_right<float>(isa, *executor, shape, random.coin(), random));
       }
     });
+  }
+}
+
+/// c[i, j] of contiguous a and b, alpha and what c held, in float64; how far off c may be.
+struct Expected {
+  double value, bound;
+};
+Expected expected_element(const std::vector<float>& a, const std::vector<float>& b, std::int64_t columns,
+                          std::int64_t depth, double alpha, double before, std::int64_t i, std::int64_t j) {
+  double sum = before, scale = std::abs(before);
+  for (std::int64_t l = 0; l < depth; ++l) {
+    const double product = alpha * static_cast<double>(a[static_cast<std::size_t>(i * depth + l)]) *
+                           static_cast<double>(b[static_cast<std::size_t>(l * columns + j)]);
+    sum += product;
+    scale += std::abs(product);
+  }
+  return {sum, rounding_bound<float>(scale, depth + 2)};
+}
+
+// Mutants: whether b may be split is asked without alpha; a row that may not be split is added to c twice, is judged
+// by the first chunk of its depth alone, or takes others with it.
+TEST(KernelsMatmul, WildValues) {
+  constexpr std::int64_t kRows = 70, kColumns = 37;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Random random(6);
+  const auto executor = make_serial_executor();
+  for (const std::int64_t depth : {3, 1100}) {
+    for (const auto& factors : {std::pair{1.0F, 1.0F}, {1e-36F, 1e10F}, {1e30F, 1e-30F}}) {
+      const float alpha = factors.first, scale = factors.second;
+      std::vector<float> a(static_cast<std::size_t>(kRows * depth)), b(static_cast<std::size_t>(depth * kColumns));
+      for (float& each : a) each = scale * static_cast<float>(random.normal());
+      for (float& each : b) each = static_cast<float>(random.normal());
+      const auto last_of_row = [&](std::int64_t row) -> float& {
+        return a[static_cast<std::size_t>((row + 1) * depth - 1)];
+      };
+      last_of_row(2) *= 1e20F;
+      last_of_row(33) = kInfinity;
+      last_of_row(69) = std::numeric_limits<float>::quiet_NaN();
+      for (std::int64_t l = 0; l < depth; ++l) a[static_cast<std::size_t>(40 * depth + l)] *= 1e-30F;
+      for_each_isa([&](Isa isa) {
+        const auto& kernels = kernels::kernels_for<float>(isa);
+        for (const bool accumulate : {false, true}) {
+          std::vector<float> c(kRows * kColumns, 1.5F);
+          const kernels::MatmulArgs<float> args{View<const float, 4>::contiguous(a.data(), {1, 1, kRows, depth}),
+                                                View<const float, 4>::contiguous(b.data(), {1, 1, depth, kColumns}),
+                                                View<float, 4>::contiguous(c.data(), {1, 1, kRows, kColumns}), alpha,
+                                                accumulate};
+          AlignedBuffer<std::byte> scratch(kernels.matmul_scratch(args, 1));
+          kernels.matmul(*executor, args, scratch.data());
+          for (std::int64_t i = 0; i < kRows; ++i) {
+            for (std::int64_t j = 0; j < kColumns; ++j) {
+              const double got = static_cast<double>(c[static_cast<std::size_t>(i * kColumns + j)]);
+              const auto [value, bound] =
+                  expected_element(a, b, kColumns, depth, static_cast<double>(alpha), accumulate ? 1.5 : 0.0, i, j);
+              const bool right = std::isfinite(value) ? std::abs(value - got) <= bound
+                                 : std::isnan(value)  ? std::isnan(got)
+                                                      : value == got;
+              ASSERT_TRUE(right) << name(isa) << " depth " << depth << " alpha " << alpha << " c[" << i << ", " << j
+                                 << "]: expected " << value << ", got " << got;
+            }
+          }
+        }
+      });
+    }
   }
 }
 

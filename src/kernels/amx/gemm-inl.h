@@ -42,14 +42,16 @@ struct PackedRight {
   bool tame() const { return data[panels_bytes(depth, columns)] != 0; }
 };
 
-/// Packs panel `index` of a right operand, given as [columns, depth], times factor; false: not all of it is tame.
+/// Packs panel `index` of a right operand, given as [columns, depth], times factor; false: not all of it is tame, and
+/// it is not split.
 inline bool pack_right_panel(const View<const float, 2>& lines, std::int64_t index, float factor, char* packed) {
   const std::int64_t columns = std::min(kPanel, lines.size(0) - index * kPanel), depth = lines.size(1);
+  char* const panel = packed + index * panel_bytes(depth);
   LineMaxima maxima;
-  split_panel<Side::right>(lines, index * kPanel, columns, 0, depth, factor, packed + index * panel_bytes(depth),
-                           &maxima);
+  split_panel<Side::right>(lines, index * kPanel, columns, 0, depth, factor, panel, &maxima);
   bool tame = true;
   for (std::int64_t line = 0; line < columns; ++line) tame = tame && is_tame(maxima.of(line));
+  if (!tame) split_panel<Side::right, Form::whole>(lines, index * kPanel, columns, 0, depth, factor, panel);
   return tame;
 }
 

@@ -48,9 +48,10 @@ HWY_INLINE Pairs split(Floats low, Floats high) {
   return pairs;
 }
 
-/// The same by cutting off in place of rounding: two instructions less for each vector, and exact for all finite
-/// numbers. What the six products leave out is larger then, at most 2^-23 of a product when the other operand is
-/// rounded. kFinite: there is neither infinity nor NaN; else such an element is all in the first part.
+/// The same by cutting off in place of rounding: two instructions less for each vector, and no part of a finite number
+/// is infinite. Exact from 2^-110 upwards. What the six products leave out is larger then, at most 2^-23 of a product
+/// when the other operand is rounded. kFinite: there is neither infinity nor NaN; else such an element is all in the
+/// first part.
 template <bool kFinite>
 HWY_INLINE Pairs split_down(Floats low, Floats high) {
   const Tag<float> d;
@@ -68,13 +69,26 @@ HWY_INLINE Pairs split_down(Floats low, Floats high) {
     low = rest(low, low_part);
     high = rest(high, high_part);
   }
-  pairs.plane[2] = pair_up(hn::BitCast(bits, low), hn::BitCast(bits, high));
+  // What is left of a tiny number may have bits below, which must not get into its neighbour.
+  pairs.plane[2] = pair_up(hn::BitCast(bits, low), hn::And(hn::BitCast(bits, high), mask));
   return pairs;
+}
+
+/// Elements as they are, in the place of pairs: for those that must not be split. Of no element is the third part NaN.
+constexpr std::uint32_t kNotSplit = 0xffffffffU;
+HWY_INLINE Pairs not_split(Floats low, Floats high) {
+  const BitsTag bits;
+  return {{hn::BitCast(bits, low), hn::BitCast(bits, high), hn::Set(bits, kNotSplit)}};
 }
 
 /// Low and high elements of pairs, put together again.
 HWY_INLINE void join(const Pairs& pairs, Floats& low, Floats& high) {
   const Tag<float> d;
+  if (hn::GetLane(pairs.plane[2]) == kNotSplit) {
+    low = hn::BitCast(d, pairs.plane[0]);
+    high = hn::BitCast(d, pairs.plane[1]);
+    return;
+  }
   const Bits mask = hn::Set(BitsTag(), kHighHalf);
   const auto low_of = [&](Bits plane) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(plane)); };
   const auto high_of = [&](Bits plane) HWY_ATTR { return hn::BitCast(d, hn::And(plane, mask)); };
@@ -237,10 +251,13 @@ struct HalfStep {
   }
 };
 
+/// How elements are put into a panel.
+enum class Form { split, whole };
+
 /// Elements [k0, k0 + 32) of `count` lines (rows of a left operand, columns of a right one) from line0 as one step of a
 /// panel, times factor, filled up with zeros. lines: [lines, depth], any strides. The largest magnitudes of the
 /// products go to `maxima`.
-template <Side kSideOf>
+template <Side kSideOf, Form kForm = Form::split>
 void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
                 float factor, char* to, LineMaxima* maxima = nullptr) {
   const Tag<float> d;
@@ -275,7 +292,11 @@ void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int6
       const Bits larger = hn::Max(magnitudes(low), magnitudes(high));
       if constexpr (kRight) {
         most = hn::Max(most, larger);
-        store_pairs(split_down<false>(low, high), to + i * 64);
+        if constexpr (kForm == Form::whole) {
+          store_pairs(not_split(low, high), to + i * 64);
+        } else {
+          store_pairs(split_down<false>(low, high), to + i * 64);
+        }
       } else {
         if (maxima) maxima->add_to_line(half * kSide + i, larger);
         store_pairs(split(low, high), to + i * 64);
@@ -289,7 +310,7 @@ constexpr std::int64_t depth_steps(std::int64_t depth) { return ceil_div(depth, 
 constexpr std::int64_t panel_bytes(std::int64_t depth) { return depth_steps(depth) * kStepBytes; }
 
 /// Elements [k0, k0 + depth) of `count` <= 32 lines as a panel.
-template <Side kSideOf>
+template <Side kSideOf, Form kForm = Form::split>
 void split_panel(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
                  std::int64_t depth, float factor, char* to, LineMaxima* maxima = nullptr) {
   const bool across = lines.stride(0) == 1 && lines.stride(1) != 1;
@@ -302,7 +323,7 @@ void split_panel(const View<const float, 2>& lines, std::int64_t line0, std::int
         __builtin_prefetch(next + j * lines.stride(1) + kSide, 0, 2);
       }
     }
-    split_step<kSideOf>(lines, line0, count, k0 + k, factor, to, maxima);
+    split_step<kSideOf, kForm>(lines, line0, count, k0 + k, factor, to, maxima);
   }
 }
 
