@@ -346,6 +346,8 @@ class FetchWork {
     }
     end_ = at_ + row_bytes_;
     step_ = ceil_div(row_bytes_ * rows_, std::max<std::int64_t>(1, turns));
+    // More than the caches can have under way would hold up the tiles.
+    if (step_ > kMostBytes) rows_ = 0;
   }
   HWY_INLINE void turn() {
     if (rows_ == 0) return;
@@ -365,6 +367,7 @@ class FetchWork {
   }
   static constexpr std::int64_t kLine = 64;
   static constexpr int kLines = 4;
+  static constexpr std::int64_t kMostBytes = 8 * kLine;
   const char *at_, *end_;
   std::int64_t row_bytes_, row_stride_, rows_, step_;
 };
