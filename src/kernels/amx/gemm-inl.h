@@ -8,7 +8,8 @@
 #else
 #define ENNEAD_KERNELS_AMX_GEMM_INL_H_
 #endif
-#include "kernels/amx/split-inl.h"
+#include "kernels/amx/packed-inl.h"
+#include "kernels/amx/work-inl.h"
 // clang-format on
 
 #if ENNEAD_AMX
@@ -26,42 +27,6 @@ constexpr std::int64_t near_panels(std::int64_t depth) {
   return kNearBytes / std::max(kStepBytes, panel_bytes(std::min(depth, kDepthChunk)));
 }
 
-/// A right operand, packed: panels over the whole depth, then whether the multiply unit gets all of it right.
-struct PackedRight {
-  const char* data;
-  std::int64_t depth, columns;
-
-  static constexpr std::int64_t panels_bytes(std::int64_t depth, std::int64_t columns) {
-    return ceil_div(columns, kPanel) * panel_bytes(depth);
-  }
-  static constexpr std::int64_t bytes(std::int64_t depth, std::int64_t columns) {
-    return panels_bytes(depth, columns) + static_cast<std::int64_t>(kAlignment);
-  }
-  std::int64_t panels() const { return ceil_div(columns, kPanel); }
-  const char* panel(std::int64_t index) const { return data + index * panel_bytes(depth); }
-  bool tame() const { return data[panels_bytes(depth, columns)] != 0; }
-};
-
-/// Packs panel `index` of a right operand, given as [columns, depth], times factor; false: not all of it is tame, and
-/// it is not split.
-inline bool pack_right_panel(const View<const float, 2>& lines, std::int64_t index, float factor, char* packed) {
-  const std::int64_t columns = std::min(kPanel, lines.size(0) - index * kPanel), depth = lines.size(1);
-  char* const panel = packed + index * panel_bytes(depth);
-  LineMaxima maxima;
-  split_panel<Side::right>(lines, index * kPanel, columns, 0, depth, factor, panel, &maxima);
-  bool tame = true;
-  for (std::int64_t line = 0; line < columns; ++line) tame = tame && is_tame(maxima.of(line));
-  if (!tame) split_panel<Side::right, Form::whole>(lines, index * kPanel, columns, 0, depth, factor, panel);
-  return tame;
-}
-
-inline void pack_right(const View<const float, 2>& lines, float factor, char* packed) {
-  const std::int64_t panels = ceil_div(lines.size(0), kPanel);
-  bool tame = true;
-  for (std::int64_t panel = 0; panel < panels; ++panel) tame = pack_right_panel(lines, panel, factor, packed) && tame;
-  packed[PackedRight::panels_bytes(lines.size(1), lines.size(0))] = tame ? 1 : 0;
-}
-
 /// Where a result lies, from the first element of a tile.
 struct Target {
   float* c;
@@ -72,9 +37,10 @@ struct Target {
 struct TileArgs {
   std::int64_t steps;  ///< of depth
   const char *left, *right;
-  const float* start;  ///< a value per column; nullptr: zeros
-  bool add;            ///< go on from c
-  const char* tame;    ///< per row: 0 leaves it as it is in c; nullptr: all are written
+  const float* start;        ///< a value per column; nullptr: zeros
+  bool add;                  ///< go on from c
+  const char* tame;          ///< per row: 0 leaves it as it is in c; nullptr: all are written
+  const char* tame_columns;  ///< the same per column
   std::int64_t rows, columns;
   Target to;
   const float* next_c;  ///< where the tile after this one starts in the result
@@ -153,6 +119,7 @@ HWY_NOINLINE void multiply_partial_tile(TileArgs tile, Work& work) {
   for (std::int64_t i = 0; i < tile.rows; ++i) {
     if (tile.tame && !tile.tame[i]) continue;
     for (std::int64_t j = 0; j < tile.columns; ++j) {
+      if (tile.tame_columns && !tile.tame_columns[j]) continue;
       tile.to.c[i * tile.to.row_stride + j * tile.to.column_stride] = buffer[i * kPanel + j];
     }
   }
@@ -160,7 +127,8 @@ HWY_NOINLINE void multiply_partial_tile(TileArgs tile, Work& work) {
 
 template <class Work>
 HWY_INLINE void multiply_tile(const TileArgs& tile, Work& work) {
-  const bool whole = tile.rows % kSide == 0 && tile.columns % kSide == 0 && tile.to.column_stride == 1 && !tile.tame;
+  const bool whole = tile.rows % kSide == 0 && tile.columns % kSide == 0 && tile.to.column_stride == 1 && !tile.tame &&
+                     !tile.tame_columns;
   if (whole) {
     multiply_shape(tile, tile.to, work);
   } else {
@@ -214,43 +182,41 @@ struct BlockScratch {
   }
 };
 
-/// sums += row * panels [first_panel, end_panel) of b, by plain multiply-adds: for what the multiply unit would not
-/// get right. Slow, but as right as any other.
-inline void multiply_row_exactly(const float* row, std::int64_t stride, const PackedRight& b, std::int64_t first_panel,
-                                 std::int64_t end_panel, float* sums) {
-  const Tag<float> d;
-  for (std::int64_t tile = 2 * first_panel; tile < 2 * end_panel; ++tile, sums += kSide) {
-    const char* at = b.panel(tile / 2) + tile % 2 * kTileBytes;
-    Floats sum = hn::Load(d, sums);
-    for (std::int64_t k0 = 0; k0 < b.depth; k0 += kStepDepth, at += kStepBytes) {
-      for (std::int64_t j = 0; j < std::min<std::int64_t>(kSide, b.depth - k0); ++j) {
-        Floats low, high;
-        join(load_pairs(at + j * 64), low, high);
-        sum = hn::MulAdd(hn::Set(d, row[(k0 + j) * stride]), low, sum);
-        if (k0 + j + kSide < b.depth) sum = hn::MulAdd(hn::Set(d, row[(k0 + j + kSide) * stride]), high, sum);
-      }
-    }
-    hn::Store(sum, d, sums);
-  }
-}
-
-/// Columns of a block.
-inline std::int64_t block_columns(const BlockArgs& block) {
-  return std::min(block.end_panel * kPanel, block.b.columns) - block.first_panel * kPanel;
-}
-
-inline void multiply_block_row_exactly(const BlockArgs& block, std::int64_t row, float* sums) {
-  const std::int64_t column0 = block.first_panel * kPanel, columns = block_columns(block);
+/// Columns of panels [first_panel, end_panel) of a row of a block by plain multiply-adds: those whose byte in `skipped`
+/// is 0; nullptr: all. sums: whole panels.
+inline void multiply_row_of_block_exactly(const BlockArgs& block, std::int64_t row, std::int64_t first_panel,
+                                          std::int64_t end_panel, const char* skipped, float* sums) {
+  const std::int64_t column0 = first_panel * kPanel;
+  const std::int64_t columns = std::min(end_panel * kPanel, block.b.columns) - column0;
   const float* const a = block.a.data + row * block.a.stride(0);
   float* const c = block.c.data + row * block.c.stride(0) + column0 * block.c.stride(1);
-  for (std::int64_t j = 0; j < (block.end_panel - block.first_panel) * kPanel; ++j) {
+  for (std::int64_t j = 0; j < (end_panel - first_panel) * kPanel; ++j) {
     sums[j] = j >= columns  ? 0.0F
               : block.add   ? c[j * block.c.stride(1)]
               : block.start ? block.start[column0 + j]
                             : 0.0F;
   }
-  multiply_row_exactly(a, block.a.stride(1), block.b, block.first_panel, block.end_panel, sums);
-  for (std::int64_t j = 0; j < columns; ++j) c[j * block.c.stride(1)] = sums[j];
+  multiply_row_exactly(a, block.a.stride(1), block.b, first_panel, end_panel, sums);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    if (!skipped || !skipped[j]) c[j * block.c.stride(1)] = sums[j];
+  }
+}
+
+/// What the multiply unit gets wrong of a block: rows that are not tame, and columns of other rows that are not. So
+/// which way an element goes depends on its row and column alone.
+inline void multiply_wild_exactly(const BlockArgs& block, const char* tame_rows, float* sums) {
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    if (tame_rows[row]) continue;
+    multiply_row_of_block_exactly(block, block.row0 + row, block.first_panel, block.end_panel, nullptr, sums);
+  }
+  if (block.b.tame()) return;
+  for (std::int64_t panel = block.first_panel; panel < block.end_panel; ++panel) {
+    if (block.b.all_tame(panel)) continue;
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      if (!tame_rows[row]) continue;
+      multiply_row_of_block_exactly(block, block.row0 + row, panel, panel + 1, block.b.tame_columns(panel), sums);
+    }
+  }
 }
 
 /// 32 rows of a block, from `row`, as far as there are any.
@@ -275,6 +241,8 @@ HWY_INLINE void multiply_split_rows(const BlockArgs& block, const SplitRows& row
   tile.columns = std::min(kPanel, block.b.columns - column);
   const bool all = !rows.tame || std::all_of(rows.tame, rows.tame + tile.rows, [](char each) { return each != 0; });
   tile.tame = all ? nullptr : rows.tame;
+  // A column that is not tame is done again, so what c held must still be there if it is to be added to.
+  tile.tame_columns = block.add && !block.b.tame() && !block.b.all_tame(panel) ? block.b.tame_columns(panel) : nullptr;
   tile.to = {block.c.data + (block.row0 + rows.row) * block.c.stride(0) + column * block.c.stride(1), block.c.stride(0),
              block.c.stride(1)};
   tile.next_c = next_c;
@@ -396,44 +364,39 @@ class BlockChunk {
   bool masked_, side_by_side_;
 };
 
-/// Tile registers must be configured. Which way a row goes depends on it and on b alone.
+/// Tile registers must be configured.
 inline void multiply_block(const BlockArgs& block, const BlockScratch& scratch) {
   const auto mark_tame = [&] {
     for (std::int64_t i = 0; i < block.rows; ++i) scratch.tame[i] = is_tame(scratch.magnitudes[i]) ? 1 : 0;
   };
   std::fill_n(scratch.magnitudes, block.rows, 0U);
-  std::fill_n(scratch.tame, block.rows, char{0});
-  if (block.b.tame()) {
-    // Rows that are not tame are done again, so what c held must still be there if it is to be added to.
-    if (block.add) {
-      for (std::int64_t row = 0; row < block.rows; row += kPanel) {
-        const std::int64_t rows = std::min(kPanel, block.rows - row);
-        LineMaxima maxima;
-        find_maxima(block.a, block.row0 + row, rows, maxima);
-        for (std::int64_t i = 0; i < rows; ++i) scratch.magnitudes[row + i] = maxima.of(i);
-      }
-      mark_tame();
-    }
-    const BlockPlan plan(block.rows, block.end_panel - block.first_panel, block.b.depth);
-    // All chunks of some rows after one another, so that the result is still near when it is added to.
-    const std::int64_t step = plan.right_near ? block.rows : plan.row_panels * kPanel;
-    for (std::int64_t row = 0; row < block.rows; row += step) {
-      for (std::int64_t k0 = 0; k0 == 0 || k0 < block.b.depth; k0 += kDepthChunk) {
-        const BlockChunk chunk(block, k0, block.add, scratch);
-        if (plan.right_near) {
-          chunk.multiply_with_near_right();
-        } else {
-          const bool last = k0 + kDepthChunk >= block.b.depth;
-          const BlockChunk next(block, last ? 0 : k0 + kDepthChunk, block.add, scratch);
-          chunk.multiply_with_near_rows(row, next, last ? row + step : row);
-        }
-      }
+  // Rows that are not tame are done again, so what c held must still be there if it is to be added to.
+  if (block.add) {
+    for (std::int64_t row = 0; row < block.rows; row += kPanel) {
+      const std::int64_t rows = std::min(kPanel, block.rows - row);
+      LineMaxima maxima;
+      find_maxima(block.a, block.row0 + row, rows, maxima);
+      for (std::int64_t i = 0; i < rows; ++i) scratch.magnitudes[row + i] = maxima.of(i);
     }
     mark_tame();
   }
-  for (std::int64_t row = 0; row < block.rows; ++row) {
-    if (!scratch.tame[row]) multiply_block_row_exactly(block, block.row0 + row, scratch.exact);
+  const BlockPlan plan(block.rows, block.end_panel - block.first_panel, block.b.depth);
+  // All chunks of some rows after one another, so that the result is still near when it is added to.
+  const std::int64_t step = plan.right_near ? block.rows : plan.row_panels * kPanel;
+  for (std::int64_t row = 0; row < block.rows; row += step) {
+    for (std::int64_t k0 = 0; k0 == 0 || k0 < block.b.depth; k0 += kDepthChunk) {
+      const BlockChunk chunk(block, k0, block.add, scratch);
+      if (plan.right_near) {
+        chunk.multiply_with_near_right();
+      } else {
+        const bool last = k0 + kDepthChunk >= block.b.depth;
+        const BlockChunk next(block, last ? 0 : k0 + kDepthChunk, block.add, scratch);
+        chunk.multiply_with_near_rows(row, next, last ? row + step : row);
+      }
+    }
   }
+  mark_tame();
+  multiply_wild_exactly(block, scratch.tame, scratch.exact);
 }
 
 /// How a product is cut into tasks: groups of panels times blocks of rows. Not a matter of bits: no sum is cut.

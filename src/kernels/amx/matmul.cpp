@@ -21,7 +21,7 @@ struct MatmulPlan {
   /// items follow one another and the workers share each.
   bool share;
   ProductCut cut;
-  std::int64_t packed_bytes, tame_bytes, block_bytes;
+  std::int64_t packed_bytes, block_bytes;
 
   MatmulPlan(const MatmulArgs<float>& args, int threads)
       : share(threads > 1 && args.c.size(0) * args.c.size(1) < 4 * std::int64_t{threads}),
@@ -31,11 +31,8 @@ struct MatmulPlan {
     BlockScratch::take(memory, cut.block_rows, columns, depth);
     block_bytes = memory - scratch_origin();
     packed_bytes = static_cast<std::int64_t>(scratch_bytes<char>(PackedRight::bytes(depth, columns)));
-    tame_bytes = static_cast<std::int64_t>(scratch_bytes<char>(cut.panels));
   }
-  std::int64_t bytes(int threads) const {
-    return (share ? 1 : threads) * (packed_bytes + tame_bytes) + threads * block_bytes;
-  }
+  std::int64_t bytes(int threads) const { return (share ? 1 : threads) * packed_bytes + threads * block_bytes; }
 };
 
 /// One batch item: its operands, and the memory for its packed right one.
@@ -51,16 +48,12 @@ class MatmulItem {
     const View<const float, 2> b = args.b[p][q];
     columns_ = {b.data, {b.size(1), b.size(0)}, {b.stride(1), b.stride(0)}};
     packed_ = reinterpret_cast<char*>(scratch);
-    tame_ = packed_ + plan.packed_bytes;
     block_.b = {packed_, b.size(0), b.size(1)};
   }
 
-  void pack(std::int64_t panel) const { tame_[panel] = pack_right_panel(columns_, panel, alpha_, packed_) ? 1 : 0; }
-  /// After all panels. Tame times alpha, that is: what is multiplied.
-  void finish_packing() const {
-    const bool tame = std::all_of(tame_, tame_ + plan_.cut.panels, [](char each) { return each != 0; });
-    packed_[PackedRight::panels_bytes(block_.b.depth, block_.b.columns)] = tame ? 1 : 0;
-  }
+  /// Tame is what is tame times alpha: that is multiplied.
+  void pack(std::int64_t panel) const { packer().pack(columns_, panel, alpha_, panel); }
+  void finish_packing() const { packer().finish(); }
   void multiply(std::int64_t task, std::byte* memory) const {
     BlockArgs block = block_;
     plan_.cut.place(task, block);
@@ -69,11 +62,13 @@ class MatmulItem {
   }
 
  private:
+  RightPacker packer() const { return RightPacker(block_.b.depth, block_.b.columns, packed_); }
+
   float alpha_;
   const MatmulPlan& plan_;
   BlockArgs block_;
   View<const float, 2> columns_;
-  char *packed_, *tame_;
+  char* packed_;
 };
 
 }  // namespace
@@ -86,7 +81,7 @@ void matmul(Executor& executor, const MatmulArgs<float>& args, std::byte* scratc
   const int threads = executor.num_threads();
   const std::int64_t items = args.c.size(0) * args.c.size(1);
   const MatmulPlan plan(args, threads);
-  const std::int64_t item_bytes = plan.packed_bytes + plan.tame_bytes;
+  const std::int64_t item_bytes = plan.packed_bytes;
   std::byte* const blocks = scratch + (plan.share ? 1 : threads) * item_bytes;
 
   if (!plan.share) {

@@ -62,20 +62,19 @@ void pack_head_weights(const ModuleWeights<float>& weights, std::int64_t head, c
   const float* const biases[] = {weights.b_query, weights.b_key, weights.b_value};
   const PackedLayer layer =
       PackedWeights{to, module.d_in, module.d_out, module.num_heads}.layer(0, module.d_in, 3 * module.head_columns());
-  bool tame = true;
+  const RightPacker packer(module.d_in, 3 * module.head_columns(), to);
   for (std::int64_t which = 0; which < 3; ++which) {
     const float factor = which == 0 ? scale : 1.0F;
     View<const float, 2> rows = matrices[which];
     rows.data += head * head_dim * rows.stride(0);
     rows.sizes[0] = head_dim;
-    char* const panels = to + which * module.head_panels() * panel_bytes(module.d_in);
     for (std::int64_t panel = 0; panel < module.head_panels(); ++panel) {
-      tame = pack_right_panel(rows, panel, factor, panels) && tame;
+      packer.pack(rows, panel, factor, which * module.head_panels() + panel);
     }
     pack_bias_row(biases[which], head * head_dim, head_dim, factor,
                   const_cast<float*>(layer.bias) + which * module.head_columns());
   }
-  to[PackedRight::panels_bytes(module.d_in, 3 * module.head_columns())] = tame ? 1 : 0;
+  packer.finish();
 }
 
 /// One head after projection, as attention reads it.
@@ -260,9 +259,7 @@ class ModuleCall {
         }
       }
     }
-    for (std::int64_t row = 0; row < block.rows; ++row) {
-      if (!all_tame[row] || !block.b.tame()) multiply_block_row_exactly(block, row, own.product.exact);
-    }
+    multiply_wild_exactly(block, all_tame, own.product.exact);
   }
 
   /// Projects one step of tokens of one (batch, head) and splits what comes out, at once if the weights of a head stay

@@ -84,16 +84,15 @@ HWY_INLINE Pairs not_split(Floats low, Floats high) {
 /// Low and high elements of pairs, put together again.
 HWY_INLINE void join(const Pairs& pairs, Floats& low, Floats& high) {
   const Tag<float> d;
-  if (hn::GetLane(pairs.plane[2]) == kNotSplit) {
-    low = hn::BitCast(d, pairs.plane[0]);
-    high = hn::BitCast(d, pairs.plane[1]);
-    return;
-  }
-  const Bits mask = hn::Set(BitsTag(), kHighHalf);
+  const BitsTag bits;
+  const Bits mask = hn::Set(bits, kHighHalf);
   const auto low_of = [&](Bits plane) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(plane)); };
   const auto high_of = [&](Bits plane) HWY_ATTR { return hn::BitCast(d, hn::And(plane, mask)); };
   low = hn::Add(hn::Add(low_of(pairs.plane[2]), low_of(pairs.plane[1])), low_of(pairs.plane[0]));
   high = hn::Add(hn::Add(high_of(pairs.plane[2]), high_of(pairs.plane[1])), high_of(pairs.plane[0]));
+  const auto whole = hn::RebindMask(d, hn::Eq(pairs.plane[2], hn::Set(bits, kNotSplit)));
+  low = hn::IfThenElse(whole, hn::BitCast(d, pairs.plane[0]), low);
+  high = hn::IfThenElse(whole, hn::BitCast(d, pairs.plane[1]), high);
 }
 
 /// Magnitudes, whose bits order as they do, with infinity and NaN above all.
@@ -122,6 +121,17 @@ HWY_INLINE void store_pairs(const Pairs& pairs, char* row) {
   const BitsTag bits;
   for (int p = 0; p < kPlanes; ++p) {
     hn::Store(pairs.plane[p], bits, reinterpret_cast<std::uint32_t*>(row + p * kPlaneBytes));
+  }
+}
+
+/// Stores those lanes of a row whose byte in `keep` is 0.
+HWY_INLINE void store_pairs_but(const char* keep, const Pairs& pairs, char* row) {
+  const BitsTag bits;
+  alignas(64) std::uint32_t kept[kSide];
+  for (int i = 0; i < kSide; ++i) kept[i] = static_cast<std::uint32_t>(keep[i]);
+  const auto stored = hn::Eq(hn::Load(bits, kept), hn::Zero(bits));
+  for (int p = 0; p < kPlanes; ++p) {
+    hn::BlendedStore(pairs.plane[p], stored, bits, reinterpret_cast<std::uint32_t*>(row + p * kPlaneBytes));
   }
 }
 
@@ -251,15 +261,12 @@ struct HalfStep {
   }
 };
 
-/// How elements are put into a panel.
-enum class Form { split, whole };
-
 /// Elements [k0, k0 + 32) of `count` lines (rows of a left operand, columns of a right one) from line0 as one step of a
 /// panel, times factor, filled up with zeros. lines: [lines, depth], any strides. The largest magnitudes of the
-/// products go to `maxima`.
-template <Side kSideOf, Form kForm = Form::split>
+/// products go to `maxima`. keep: of a right operand that is split already, lines whose byte is 0 are put there whole.
+template <Side kSideOf>
 void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
-                float factor, char* to, LineMaxima* maxima = nullptr) {
+                float factor, char* to, LineMaxima* maxima = nullptr, const char* keep = nullptr) {
   const Tag<float> d;
   const BitsTag bits;
   constexpr bool kRight = kSideOf == Side::right;
@@ -292,8 +299,8 @@ void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int6
       const Bits larger = hn::Max(magnitudes(low), magnitudes(high));
       if constexpr (kRight) {
         most = hn::Max(most, larger);
-        if constexpr (kForm == Form::whole) {
-          store_pairs(not_split(low, high), to + i * 64);
+        if (keep) {
+          store_pairs_but(keep + half * kSide, not_split(low, high), to + i * 64);
         } else {
           store_pairs(split_down<false>(low, high), to + i * 64);
         }
@@ -310,9 +317,9 @@ constexpr std::int64_t depth_steps(std::int64_t depth) { return ceil_div(depth, 
 constexpr std::int64_t panel_bytes(std::int64_t depth) { return depth_steps(depth) * kStepBytes; }
 
 /// Elements [k0, k0 + depth) of `count` <= 32 lines as a panel.
-template <Side kSideOf, Form kForm = Form::split>
+template <Side kSideOf>
 void split_panel(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, std::int64_t k0,
-                 std::int64_t depth, float factor, char* to, LineMaxima* maxima = nullptr) {
+                 std::int64_t depth, float factor, char* to, LineMaxima* maxima = nullptr, const char* keep = nullptr) {
   const bool across = lines.stride(0) == 1 && lines.stride(1) != 1;
   for (std::int64_t k = 0; k < depth; k += kStepDepth, to += kStepBytes) {
     // Each depth is on a page of its own, which the hardware does not see coming.
@@ -323,129 +330,9 @@ void split_panel(const View<const float, 2>& lines, std::int64_t line0, std::int
         __builtin_prefetch(next + j * lines.stride(1) + kSide, 0, 2);
       }
     }
-    split_step<kSideOf, kForm>(lines, line0, count, k0 + k, factor, to, maxima);
+    split_step<kSideOf>(lines, line0, count, k0 + k, factor, to, maxima, keep);
   }
 }
-
-/// Rows of a left operand, a chunk of their depth, to become a panel. Elements side by side.
-struct RowsToSplit {
-  const float* data;
-  std::int64_t row_stride, rows, depth;
-  char* panel;
-};
-
-/// Brings rows of memory into the second level cache a little at a time, while the multiply unit is busy.
-class FetchWork {
- public:
-  /// `rows` rows of `row_bytes`, all of them in about `turns` turns.
-  FetchWork(const void* from, std::int64_t row_bytes, std::int64_t row_stride, std::int64_t rows, std::int64_t turns)
-      : at_(static_cast<const char*>(from)), row_bytes_(row_bytes), row_stride_(row_stride), rows_(rows) {
-    if (row_stride == row_bytes) {
-      row_bytes_ *= rows_;
-      rows_ = std::min<std::int64_t>(rows_, 1);
-    }
-    end_ = at_ + row_bytes_;
-    step_ = ceil_div(row_bytes_ * rows_, std::max<std::int64_t>(1, turns));
-    // More than the caches can have under way would hold up the tiles.
-    if (step_ > kMostBytes) rows_ = 0;
-  }
-  HWY_INLINE void turn() {
-    if (rows_ == 0) return;
-    // A line or two too many do no harm, and branches would.
-    ENNEAD_UNROLL
-    for (int i = 0; i < kLines; ++i) __builtin_prefetch(at_ + i * kLine, 0, 2);
-    for (std::int64_t more = kLines * kLine; more < step_; more += kLine) __builtin_prefetch(at_ + more, 0, 2);
-    at_ += step_;
-    if (HWY_UNLIKELY(at_ >= end_)) next_row();
-  }
-
- private:
-  void next_row() {
-    --rows_;
-    end_ += row_stride_;
-    at_ = end_ - row_bytes_;
-  }
-  static constexpr std::int64_t kLine = 64;
-  static constexpr int kLines = 4;
-  static constexpr std::int64_t kMostBytes = 8 * kLine;
-  const char *at_, *end_;
-  std::int64_t row_bytes_, row_stride_, rows_, step_;
-};
-
-/// Splits rows a little at a time, while the multiply unit is busy with others: 32 elements of each of 16 rows after
-/// one another, since these lie together in a tile.
-class SplitWork {
- public:
-  /// All of it is done in `turns` turns. The largest magnitudes go to `maxima`.
-  SplitWork(const RowsToSplit& rows, std::int64_t turns, LineMaxima& maxima)
-      : rows_(rows), maxima_(maxima), left_(rows.rows * depth_steps(rows.depth)) {
-    each_turn_ = static_cast<int>(ceil_div(left_, std::max<std::int64_t>(1, turns)));
-    start_half(0);
-    const std::int64_t end = rows.rows <= kSide ? kSide : kPanel;
-    for (std::int64_t row = rows.rows; row < end; ++row) clear(row);
-  }
-
-  HWY_INLINE void turn() {
-    for (int i = 0; i < each_turn_ && left_ > 0; ++i) split_next();
-  }
-  /// Does what is left.
-  void finish() {
-    while (left_ > 0) split_next();
-  }
-
- private:
-  void start_half(std::int64_t row) {
-    row_ = row;
-    end_ = std::min<std::int64_t>(rows_.rows, row + kSide);
-    half_ = row;
-    k_ = 0;
-    from_ = rows_.data + row * rows_.row_stride;
-    to_ = rows_.panel + row_offset(row);
-  }
-  HWY_INLINE void split_next() {
-    const std::int64_t ahead = rows_.depth - k_;
-    Floats low, high;
-    if (HWY_LIKELY(ahead >= kStepDepth)) {
-      const Tag<float> d;
-      low = hn::LoadU(d, from_);
-      high = hn::LoadU(d, from_ + kSide);
-    } else {
-      low = load_first(from_, ahead);
-      high = load_first(from_ + kSide, ahead - kSide);
-    }
-    __builtin_prefetch(from_ + 2 * kStepDepth);
-    __builtin_prefetch(from_ + 2 * kStepDepth + kSide);
-    maxima_.add_to_line(row_, hn::Max(magnitudes(low), magnitudes(high)));
-    store_pairs(split(low, high), to_);
-    --left_;
-    ++row_;
-    from_ += rows_.row_stride;
-    to_ += 64;
-    if (row_ == end_) next_step();
-  }
-  HWY_INLINE void next_step() {
-    k_ += kStepDepth;
-    if (k_ >= rows_.depth) return start_half(end_);
-    from_ += kStepDepth - (end_ - half_) * rows_.row_stride;
-    to_ += kStepBytes - (end_ - half_) * 64;
-    row_ = half_;
-  }
-  void clear(std::int64_t row) const {
-    for (std::int64_t step = 0; step < depth_steps(rows_.depth); ++step) {
-      for (int p = 0; p < kPlanes; ++p) {
-        std::memset(rows_.panel + step * kStepBytes + p * kPlaneBytes + row_offset(row), 0, 64);
-      }
-    }
-  }
-
-  RowsToSplit rows_;
-  LineMaxima& maxima_;
-  std::int64_t left_;
-  int each_turn_;
-  const float* from_;
-  char* to_;
-  std::int64_t half_, k_, row_, end_;
-};
 
 }  // namespace ennead::kernels::HWY_NAMESPACE::amx
 HWY_AFTER_NAMESPACE();

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// A packed right operand, and what must not be multiplied as split numbers.
+
+// clang-format off
+#if defined(ENNEAD_KERNELS_AMX_PACKED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENNEAD_KERNELS_AMX_PACKED_INL_H_
+#undef ENNEAD_KERNELS_AMX_PACKED_INL_H_
+#else
+#define ENNEAD_KERNELS_AMX_PACKED_INL_H_
+#endif
+#include "kernels/amx/split-inl.h"
+// clang-format on
+
+#if ENNEAD_AMX
+HWY_BEFORE_NAMESPACE();
+namespace ennead::kernels::HWY_NAMESPACE::amx {
+
+/// A right operand, packed: panels over the whole depth, whether the multiply unit gets all of it right, and which
+/// columns it does. Other columns are kept whole in their places.
+struct PackedRight {
+  const char* data;
+  std::int64_t depth, columns;
+
+  static constexpr std::int64_t panels_bytes(std::int64_t depth, std::int64_t columns) {
+    return ceil_div(columns, kPanel) * panel_bytes(depth);
+  }
+  static constexpr std::int64_t bytes(std::int64_t depth, std::int64_t columns) {
+    constexpr std::int64_t kLine = kAlignment;
+    return panels_bytes(depth, columns) + kLine + ceil_div(ceil_div(columns, kPanel) * kPanel, kLine) * kLine;
+  }
+  std::int64_t panels() const { return ceil_div(columns, kPanel); }
+  const char* panel(std::int64_t index) const { return data + index * panel_bytes(depth); }
+  bool tame() const { return data[panels_bytes(depth, columns)] != 0; }
+  /// Per column of a panel.
+  const char* tame_columns(std::int64_t panel) const {
+    return data + panels_bytes(depth, columns) + kAlignment + panel * kPanel;
+  }
+  bool all_tame(std::int64_t panel) const {
+    const char* const tame = tame_columns(panel);
+    return std::all_of(tame, tame + kPanel, [](char each) { return each != 0; });
+  }
+};
+
+/// A packed right operand while it is packed, a panel at a time in any order.
+class RightPacker {
+ public:
+  RightPacker(std::int64_t depth, std::int64_t columns, char* data) : packed_{data, depth, columns}, data_(data) {}
+
+  /// Panel `to` from columns [32 from, 32 from + 32) of an operand given as [columns, depth], times factor.
+  void pack(const View<const float, 2>& lines, std::int64_t from, float factor, std::int64_t to) const {
+    const std::int64_t columns = std::min(kPanel, lines.size(0) - from * kPanel), depth = packed_.depth;
+    char* const panel = data_ + to * panel_bytes(depth);
+    char* const tame = data_ + (packed_.tame_columns(to) - data_);
+    LineMaxima maxima;
+    split_panel<Side::right>(lines, from * kPanel, columns, 0, depth, factor, panel, &maxima);
+    for (std::int64_t line = 0; line < kPanel; ++line) {
+      tame[line] = line >= columns || is_tame(maxima.of(line)) ? 1 : 0;
+    }
+    if (packed_.all_tame(to)) return;
+    split_panel<Side::right>(lines, from * kPanel, columns, 0, depth, factor, panel, nullptr, tame);
+  }
+  /// After the last panel.
+  void finish() const {
+    bool tame = true;
+    for (std::int64_t panel = 0; panel < packed_.panels(); ++panel) tame = tame && packed_.all_tame(panel);
+    data_[PackedRight::panels_bytes(packed_.depth, packed_.columns)] = tame ? 1 : 0;
+  }
+
+ private:
+  PackedRight packed_;
+  char* data_;
+};
+
+inline void pack_right(const View<const float, 2>& lines, float factor, char* packed) {
+  const RightPacker packer(lines.size(1), lines.size(0), packed);
+  for (std::int64_t panel = 0; panel < ceil_div(lines.size(0), kPanel); ++panel)
+    packer.pack(lines, panel, factor, panel);
+  packer.finish();
+}
+
+/// sums += row * panels [first_panel, end_panel) of b, by plain multiply-adds: for what the multiply unit would not
+/// get right. Slow, but as right as any other.
+inline void multiply_row_exactly(const float* row, std::int64_t stride, const PackedRight& b, std::int64_t first_panel,
+                                 std::int64_t end_panel, float* sums) {
+  const Tag<float> d;
+  for (std::int64_t tile = 2 * first_panel; tile < 2 * end_panel; ++tile, sums += kSide) {
+    const char* at = b.panel(tile / 2) + tile % 2 * kTileBytes;
+    Floats sum = hn::Load(d, sums);
+    for (std::int64_t k0 = 0; k0 < b.depth; k0 += kStepDepth, at += kStepBytes) {
+      for (std::int64_t j = 0; j < std::min<std::int64_t>(kSide, b.depth - k0); ++j) {
+        Floats low, high;
+        join(load_pairs(at + j * 64), low, high);
+        sum = hn::MulAdd(hn::Set(d, row[(k0 + j) * stride]), low, sum);
+        if (k0 + j + kSide < b.depth) sum = hn::MulAdd(hn::Set(d, row[(k0 + j + kSide) * stride]), high, sum);
+      }
+    }
+    hn::Store(sum, d, sums);
+  }
+}
+
+}  // namespace ennead::kernels::HWY_NAMESPACE::amx
+HWY_AFTER_NAMESPACE();
+#endif  // ENNEAD_AMX
+
+#endif  // toggled per target
