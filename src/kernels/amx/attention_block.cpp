@@ -346,6 +346,7 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
     if (!tiles[i / kPanel].started) std::fill_n(out, stride, 0.0F);
     finish_row(totals[i], out, scratch.references[i], to, i);
   }
+  if (to.streams) hwy::FlushStream();
   return !all;
 }
 

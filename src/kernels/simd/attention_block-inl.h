@@ -72,6 +72,9 @@ struct BlockOutput {
   std::int64_t row_stride, column_stride, value_dim;
   T* lse;  ///< or nullptr
   std::int64_t lse_stride;
+  /// Whole lines are written past the caches, for results that are read much later. Needs side by side elements and
+  /// rows that start with a line.
+  bool streams = false;
 };
 
 /// log(total * 2^reference), the same whatever power of two moved between the two.
@@ -91,6 +94,9 @@ void finish_row(T total, const T* weighted, T reference, const BlockOutput<T>& t
   const T factor = empty ? T(0) : T(1) / total;
   T* out = to.out + row * to.row_stride;
   std::int64_t j = 0;
+  for (; to.streams && j + kLanes<T> <= to.value_dim; j += kLanes<T>) {
+    hn::Stream(hn::Mul(hn::Load(d, weighted + j), hn::Set(d, factor)), d, out + j);
+  }
   for (; to.column_stride == 1 && j + kLanes<T> <= to.value_dim; j += kLanes<T>) {
     hn::StoreU(hn::Mul(hn::Load(d, weighted + j), hn::Set(d, factor)), d, out + j);
   }
