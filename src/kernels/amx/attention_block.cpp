@@ -289,10 +289,9 @@ class HeadAttention {
 void split_queries(const View<const float, 2>& queries, const AttentionScratch& scratch) {
   for (std::int64_t row = 0; row < queries.size(0); row += kPanel) {
     const std::int64_t rows = std::min(kPanel, queries.size(0) - row);
-    RowFacts facts;
     const View<const float, 2> some = rows_side_by_side(queries, row, rows, scratch.buffer);
-    split_left_rows(some.data, some.stride(0), rows, queries.size(1),
-                    scratch.queries + row / kPanel * panel_bytes(queries.size(1)), facts);
+    const RowFacts facts = split_at_once(LeftRows(some.data, some.stride(0), rows, queries.size(1),
+                                                  scratch.queries + row / kPanel * panel_bytes(queries.size(1))));
     std::copy_n(facts.tame, rows, scratch.tame + row);
     std::copy_n(facts.norms, rows, scratch.query_norms + row);
   }
@@ -334,7 +333,7 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
   }
   alignas(64) float totals[kBlockQueries];
   for (std::int64_t i = 0; i < rows; i += kSide) {
-    hn::Store(sum_squares(reinterpret_cast<const float(*)[kSide]>(scratch.sums + i * kSide)), d, totals + i);
+    hn::Store(sum_of_lanes(reinterpret_cast<const float(*)[kSide]>(scratch.sums + i * kSide)), d, totals + i);
   }
   bool all = true;
   for (std::int64_t i = 0; i < rows; ++i) {

@@ -43,6 +43,20 @@ struct SplitHead {
     return head;
   }
 
+  /// Facts of a step of keys start with its first panel.
+  void start_step(std::int64_t key) const {
+    if (key % kStepKeys != 0) return;
+    key_norms[key / kStepKeys] = 0;
+    all_tame[key / kStepKeys] = 1;
+  }
+  /// Notes `count` <= 32 keys that are not wild.
+  void add_tame_keys(std::int64_t key, std::int64_t count, const float* norms) const {
+    start_step(key);
+    std::fill_n(tame + key, count, 1);
+    float& norm = key_norms[key / kStepKeys];
+    norm = std::max(norm, *std::max_element(norms, norms + count));
+  }
+
   const char* key_panel(std::int64_t key) const { return keys + key / kPanel * panel_bytes(head_dim); }
   /// The step of depth that starts with `key`, in a panel of value columns.
   char* value_step(std::int64_t panel, std::int64_t key) const {
@@ -57,7 +71,7 @@ struct RowFacts {
 };
 
 /// The sum of the lanes of each of 16 vectors.
-HWY_INLINE Floats sum_squares(const float (*vectors)[kSide]) {
+HWY_INLINE Floats sum_of_lanes(const float (*vectors)[kSide]) {
   const Tag<float> d;
   Floats sums[kSide];
   for (int i = 0; i < kSide; ++i) sums[i] = hn::Load(d, vectors[i]);
@@ -68,57 +82,104 @@ HWY_INLINE Floats sum_squares(const float (*vectors)[kSide]) {
   return sums[0];
 }
 
-/// `count` <= 32 rows of `depth` elements side by side as a panel of the left operand.
-inline void split_left_rows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth,
-                            char* to, RowFacts& facts) {
-  const Tag<float> d;
-  alignas(64) float squares[kPanel][kSide];
-  const std::int64_t end = count > kSide ? kPanel : kSide;
-  for (std::int64_t row = 0; row < end; ++row) {
-    const float* const at = from + row * row_stride;
+/// `count` <= 32 rows of `depth` elements side by side, as a panel of the left operand, in pieces that can be done
+/// while the multiply unit is busy.
+class LeftRows {
+ public:
+  LeftRows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth, char* to)
+      : from_(from), row_stride_(row_stride), count_(count), depth_(depth), to_(to) {}
+
+  std::int64_t pieces() const { return count_ > kSide ? kPanel : kSide; }
+  /// A row.
+  void piece(std::int64_t row) {
+    const Tag<float> d;
+    const float* const at = from_ + row * row_stride_;
     Bits most = hn::Zero(BitsTag());
     Floats sum = hn::Zero(d);
-    for (std::int64_t k = 0; k < depth; k += kStepDepth) {
-      const std::int64_t left = row < count ? depth - k : 0;
+    for (std::int64_t k = 0; k < depth_; k += kStepDepth) {
+      const std::int64_t left = row < count_ ? depth_ - k : 0;
       const Floats low = load_first(at + k, left), high = load_first(at + k + kSide, left - kSide);
       most = hn::Max(most, hn::Max(magnitudes(low), magnitudes(high)));
       sum = hn::MulAdd(low, low, hn::MulAdd(high, high, sum));
-      store_pairs(split(low, high), to + k / kStepDepth * kStepBytes + row_offset(row));
+      store_pairs(split(low, high), to_ + k / kStepDepth * kStepBytes + row_offset(row));
     }
-    hn::Store(sum, d, squares[row]);
-    facts.tame[row] = is_tame(most) ? 1 : 0;
+    hn::Store(sum, d, squares_[row]);
+    facts_.tame[row] = is_tame(most) ? 1 : 0;
   }
-  for (std::int64_t half = 0; half < end; half += kSide) hn::Store(sum_squares(squares + half), d, facts.norms + half);
-}
+  /// After all pieces.
+  const RowFacts& finish() {
+    for (std::int64_t half = 0; half < pieces(); half += kSide) {
+      hn::Store(sum_of_lanes(squares_ + half), Tag<float>(), facts_.norms + half);
+    }
+    return facts_;
+  }
+
+ private:
+  const float* from_;
+  std::int64_t row_stride_, count_, depth_;
+  char* to_;
+  alignas(64) float squares_[kPanel][kSide];
+  RowFacts facts_;
+};
 
 /// The same as columns of a panel of the right operand, times factor.
-inline void split_right_rows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth,
-                             float factor, char* to, RowFacts& facts) {
-  const Tag<float> d;
-  const BitsTag bits;
-  const Floats scale = hn::Set(d, factor);
-  for (std::int64_t half = 0; half < count; half += kSide) {
-    Bits most = hn::Zero(bits);
-    Floats norms = hn::Zero(d);
-    for (std::int64_t k = 0; k < depth; k += kStepDepth) {
-      HalfStep step;
-      step.load_along(from + half * row_stride + k, row_stride, std::min<std::int64_t>(kSide, count - half),
-                      std::min(kStepDepth, depth - k));
-      step.turn();
-      char* const at = to + k / kStepDepth * kStepBytes + row_offset(half);
-      ENNEAD_NO_UNROLL
-      for (int i = 0; i < kSide; ++i) {
-        const Floats low = hn::Mul(step.low[i], scale), high = hn::Mul(step.high[i], scale);
-        most = hn::Max(most, hn::Max(magnitudes(low), magnitudes(high)));
-        norms = hn::MulAdd(low, low, hn::MulAdd(high, high, norms));
-        store_pairs(split(low, high), at + i * 64);
-      }
-    }
-    hn::Store(norms, d, facts.norms + half);
-    alignas(64) std::uint32_t magnitudes_of[kSide];
-    hn::Store(most, bits, magnitudes_of);
-    for (std::int64_t i = 0; i < kSide; ++i) facts.tame[half + i] = is_tame(magnitudes_of[i]) ? 1 : 0;
+class RightRows {
+ public:
+  RightRows(const float* from, std::int64_t row_stride, std::int64_t count, std::int64_t depth, float factor, char* to)
+      : from_(from),
+        row_stride_(row_stride),
+        count_(count),
+        depth_(depth),
+        steps_(depth_steps(depth)),
+        factor_(factor),
+        to_(to) {
+    std::memset(most_, 0, sizeof(most_));
+    std::memset(facts_.norms, 0, sizeof(facts_.norms));
   }
+
+  std::int64_t pieces() const { return halves() * steps_ * kPieces; }
+  /// A step of depth of 16 rows is turned, then split pair by pair.
+  void piece(std::int64_t index) {
+    const std::int64_t part = index % kPieces, step = index / kPieces % steps_, half = index / kPieces / steps_ * kSide;
+    if (part == 0) {
+      square_.load_along(from_ + half * row_stride_ + step * kStepDepth, row_stride_,
+                         std::min<std::int64_t>(kSide, count_ - half),
+                         std::min(kStepDepth, depth_ - step * kStepDepth));
+      square_.turn();
+      return;
+    }
+    const Tag<float> d;
+    const BitsTag bits;
+    const Floats scale = hn::Set(d, factor_);
+    const Floats low = hn::Mul(square_.low[part - 1], scale), high = hn::Mul(square_.high[part - 1], scale);
+    float* const norms = facts_.norms + half;
+    hn::Store(hn::Max(hn::Load(bits, most_ + half), hn::Max(magnitudes(low), magnitudes(high))), bits, most_ + half);
+    hn::Store(hn::MulAdd(low, low, hn::MulAdd(high, high, hn::Load(d, norms))), d, norms);
+    store_pairs(split(low, high), to_ + step * kStepBytes + row_offset(half) + (part - 1) * 64);
+  }
+  /// After all pieces.
+  const RowFacts& finish() {
+    for (std::int64_t i = 0; i < halves() * kSide; ++i) facts_.tame[i] = is_tame(most_[i]) ? 1 : 0;
+    return facts_;
+  }
+
+ private:
+  static constexpr std::int64_t kPieces = 1 + kSide;
+  std::int64_t halves() const { return count_ > kSide ? 2 : 1; }
+
+  const float* from_;
+  std::int64_t row_stride_, count_, depth_, steps_;
+  float factor_;
+  char* to_;
+  alignas(64) std::uint32_t most_[kPanel];
+  HalfStep square_;
+  RowFacts facts_;
+};
+
+template <class Rows>
+RowFacts split_at_once(Rows rows) {
+  for (std::int64_t piece = 0; piece < rows.pieces(); ++piece) rows.piece(piece);
+  return rows.finish();
 }
 
 /// Rows [row0, row0 + count) with their elements side by side: where they lie, or copied to `buffer`.
@@ -139,16 +200,11 @@ inline View<const float, 2> rows_side_by_side(const View<const float, 2>& rows, 
 inline void split_keys(const View<const float, 2>& k, float factor, const View<const float, 2>& v, std::int64_t origin,
                        std::int64_t key, float* buffer, const SplitHead& head) {
   const std::int64_t at = key - origin, count = std::clamp<std::int64_t>(k.size(0) - at, 0, kPanel);
+  head.start_step(key);
   float& norm = head.key_norms[key / kStepKeys];
-  char& all_tame = head.all_tame[key / kStepKeys];
-  if (key % kStepKeys == 0) {
-    norm = 0;
-    all_tame = 1;
-  }
-  RowFacts facts;
   const View<const float, 2> keys = rows_side_by_side(k, at, count, buffer);
-  split_right_rows(keys.data, keys.stride(0), count, head.head_dim, factor,
-                   head.keys + key / kPanel * panel_bytes(head.head_dim), facts);
+  const RowFacts facts = split_at_once(RightRows(keys.data, keys.stride(0), count, head.head_dim, factor,
+                                                 head.keys + key / kPanel * panel_bytes(head.head_dim)));
   LineMaxima value_maxima;
   find_maxima(v, at, count, value_maxima);
   bool all = true;
@@ -159,7 +215,7 @@ inline void split_keys(const View<const float, 2>& k, float factor, const View<c
     if (tame) norm = std::max(norm, facts.norms[i]);
   }
 
-  if (!all) all_tame = 0;
+  if (!all) head.all_tame[key / kStepKeys] = 0;
   View<const float, 2> values{v.data + at * v.stride(0), {count, v.size(1)}, v.strides};
   if (!all) {
     for (std::int64_t i = 0; i < count; ++i) {

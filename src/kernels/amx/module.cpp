@@ -10,6 +10,7 @@
 #include "kernels/amx/attention-inl.h"
 #include "kernels/amx/entries-inl.h"
 #include "kernels/amx/gemm-inl.h"
+#include "kernels/amx/head_work-inl.h"
 #include "kernels/simd/module-inl.h"
 // clang-format on
 
@@ -77,25 +78,6 @@ void pack_head_weights(const ModuleWeights<float>& weights, std::int64_t head, c
   packer.finish();
 }
 
-/// One head after projection, as attention reads it.
-struct ProjectedHead {
-  SplitHead split;
-  char* queries;       ///< panels of queries, a left operand
-  char* query_tame;    ///< per query
-  float* query_norms;  ///< per query
-
-  static ProjectedHead take(std::byte*& memory, const ModuleArgs<float>& args) {
-    const std::int64_t num_tokens = args.x.size(1), head_dim = args.out.size(2) / args.num_heads;
-    const std::int64_t tokens = panels_of(num_tokens) * kPanel;
-    ProjectedHead head;
-    head.split = SplitHead::take(memory, num_tokens, head_dim, head_dim);
-    head.queries = take_scratch<char>(memory, panels_of(num_tokens) * panel_bytes(head_dim));
-    head.query_tame = take_scratch<char>(memory, tokens);
-    head.query_norms = take_scratch<float>(memory, tokens);
-    return head;
-  }
-};
-
 /// Attention of one head over rows [num_tokens][queries, keys, values], each filled up. The queries' weights hold scale
 /// and log2(e) already.
 AttentionArgs<float> head_attention(const ModuleArgs<float>& args, const float* rows, float* context) {
@@ -128,7 +110,7 @@ struct ModuleWorker {
     const std::int64_t d_in = args.x.size(2), d_out = args.out.size(2), head_dim = d_out / args.num_heads;
     const std::int64_t columns = 3 * panels_of(head_dim) * kPanel;
     ModuleWorker worker;
-    worker.head = ProjectedHead::take(memory, args);
+    worker.head = ProjectedHead::take(memory, args.x.size(1), head_dim);
     worker.rows = take_scratch<float>(memory, kStepKeys * columns);
     worker.product = BlockScratch::take(memory, std::max(kStepKeys, args.x.size(1)), std::max(columns, d_out),
                                         std::max(d_in, d_out));
@@ -139,10 +121,14 @@ struct ModuleWorker {
   }
 };
 
-template <class Part>
-std::size_t bytes_of(const ModuleArgs<float>& args) {
+std::size_t worker_bytes(const ModuleArgs<float>& args) {
   std::byte* memory = scratch_origin();
-  Part::take(memory, args);
+  ModuleWorker::take(memory, args);
+  return static_cast<std::size_t>(memory - scratch_origin());
+}
+std::size_t head_bytes(const ModuleArgs<float>& args) {
+  std::byte* memory = scratch_origin();
+  ProjectedHead::take(memory, args.x.size(1), args.out.size(2) / args.num_heads);
   return static_cast<std::size_t>(memory - scratch_origin());
 }
 
@@ -158,7 +144,7 @@ class ModuleCall {
     tokens_ = take_scratch<char>(scratch, args.x.size(0) * token_bytes(args));
     tame_ = take_scratch<char>(scratch, args.x.size(0) * panels_of(args.x.size(1)) * kPanel);
     workers_ = scratch;
-    shared_ = scratch + static_cast<std::size_t>(threads) * bytes_of<ModuleWorker>(args);
+    shared_ = scratch + static_cast<std::size_t>(threads) * worker_bytes(args);
   }
 
   /// Bytes of the split tokens of a batch item.
@@ -170,16 +156,18 @@ class ModuleCall {
     const std::int64_t panels = panels_of(args_.x.size(1));
     executor.run(args_.x.size(0) * panels,
                  [&](std::int64_t item, int) HWY_ATTR { split_tokens(item / panels, item % panels * kPanel); });
-    const std::int64_t num_steps = ceil_div(args_.x.size(1), kStepKeys);
+    const std::int64_t num_tokens = args_.x.size(1), num_steps = ceil_div(num_tokens, kStepKeys);
     executor.run(plan_.shared * num_steps, [&](std::int64_t item, int index) HWY_ATTR {
       const TileRegisters registers;
-      project_step(plan_.whole() + item / num_steps, item % num_steps, shared(item / num_steps), worker(index));
+      const std::int64_t first = item % num_steps * kStepKeys;
+      project_tokens(plan_.whole() + item / num_steps, first, std::min(num_tokens, first + kStepKeys),
+                     shared(item / num_steps), worker(index));
     });
     executor.run(plan_.whole() + plan_.shared * plan_.chunks, [&](std::int64_t item, int index) HWY_ATTR {
       const TileRegisters registers;
       const ModuleWorker own = worker(index);
       if (item < plan_.whole()) {
-        for (std::int64_t step = 0; step < num_steps; ++step) project_step(item, step, own.head, own);
+        project_tokens(item, 0, num_tokens, own.head, own);
         attend_blocks(item, 0, plan_.blocks, own.head, own);
       } else {
         const std::int64_t head = (item - plan_.whole()) / plan_.chunks, chunk = (item - plan_.whole()) % plan_.chunks;
@@ -195,12 +183,12 @@ class ModuleCall {
 
  private:
   ModuleWorker worker(int index) const {
-    std::byte* memory = workers_ + static_cast<std::size_t>(index) * bytes_of<ModuleWorker>(args_);
+    std::byte* memory = workers_ + static_cast<std::size_t>(index) * worker_bytes(args_);
     return ModuleWorker::take(memory, args_);
   }
   ProjectedHead shared(std::int64_t index) const {
-    std::byte* memory = shared_ + static_cast<std::size_t>(index) * bytes_of<ProjectedHead>(args_);
-    return ProjectedHead::take(memory, args_);
+    std::byte* memory = shared_ + static_cast<std::size_t>(index) * head_bytes(args_);
+    return ProjectedHead::take(memory, args_.x.size(1), weights_.head_dim());
   }
 
   /// Splits 32 tokens of a batch item: once for all heads.
@@ -221,8 +209,9 @@ class ModuleCall {
     return tame_ + batch * panels_of(args_.x.size(1)) * kPanel + token;
   }
 
-  /// Projects tokens [token, token + count) of one (batch, head): rows of queries, keys and values.
-  void project_rows(std::int64_t batch_head, std::int64_t token, std::int64_t count, float* rows,
+  /// Projects tokens [token, token + count) of one (batch, head): rows of queries, keys and values. Meanwhile those of
+  /// the tokens before are split.
+  void project_rows(std::int64_t batch_head, std::int64_t token, std::int64_t count, float* rows, HeadRows* before,
                     const ModuleWorker& own) const {
     const std::int64_t width = 3 * weights_.head_columns();
     const PackedLayer layer = weights_.head_layer(batch_head % args_.num_heads);
@@ -237,11 +226,12 @@ class ModuleCall {
     block.start = layer.bias;
     block.add = false;
     block.c = {rows, {count, width}, {width, 1}};
-    multiply_tokens(batch_head / args_.num_heads, token, block, own);
+    multiply_tokens(batch_head / args_.num_heads, token, block, before, own);
   }
 
   /// Panels of columns that fit into the second level cache meet one panel of tokens after the other.
-  void multiply_tokens(std::int64_t batch, std::int64_t token, const BlockArgs& block, const ModuleWorker& own) const {
+  void multiply_tokens(std::int64_t batch, std::int64_t token, const BlockArgs& block, HeadRows* before,
+                       const ModuleWorker& own) const {
     const std::int64_t panels = block.b.panels(), d_in = weights_.d_in, group = near_panels(d_in);
     const char* const tokens = tokens_ + batch * token_bytes(args_) + token / kPanel * panel_bytes(d_in);
     const char* const all_tame = tame(batch, token);
@@ -251,38 +241,50 @@ class ModuleCall {
         const std::int64_t depth = std::min(kDepthChunk, d_in - k0), turns = kProducts * depth_steps(depth);
         for (std::int64_t row = 0; row < block.rows; row += kPanel) {
           const char* const left = tokens + row / kPanel * panel_bytes(d_in) + k0 / kStepDepth * kStepBytes;
-          FetchWork work(left + panel_bytes(d_in), panel_bytes(depth), panel_bytes(depth), 1, turns * (end - first));
+          const FetchWork fetch(left + panel_bytes(d_in), panel_bytes(depth), panel_bytes(depth), 1,
+                                turns * (end - first));
+          HeadWork work(fetch, before, turns * (end - first));
           for (std::int64_t panel = first; panel < end; ++panel) {
             const float* const c = block.c.data + row * block.c.stride(0) + panel * kPanel;
             multiply_split_rows(block, {row, left, all_tame + row}, panel, k0, depth, c, work);
           }
+          work.finish();
+          before = nullptr;
         }
       }
     }
     multiply_wild_exactly(block, all_tame, own.product.exact);
   }
 
-  /// Projects one step of tokens of one (batch, head) and splits what comes out, at once if the weights of a head stay
-  /// in the second level cache.
-  void project_step(std::int64_t batch_head, std::int64_t step, const ProjectedHead& to,
-                    const ModuleWorker& own) const {
-    const std::int64_t columns = weights_.head_columns(), width = 3 * columns, head_dim = weights_.head_dim();
-    const std::int64_t first = step * kStepKeys, end = std::min(args_.x.size(1), first + kStepKeys);
-    const std::int64_t together = 3 * weights_.head_panels() <= near_panels(weights_.d_in) ? kPanel : kStepKeys;
-    for (std::int64_t token = first; token < end; token += together) {
-      const std::int64_t count = std::min(together, end - token);
-      project_rows(batch_head, token, count, own.rows, own);
-      const View<const float, 2> keys{own.rows + columns, {count, head_dim}, {width, 1}};
-      const View<const float, 2> values{own.rows + 2 * columns, {count, head_dim}, {width, 1}};
-      for (std::int64_t row = 0; row < count; row += kPanel) {
-        RowFacts facts;
-        split_left_rows(own.rows + row * width, width, std::min(kPanel, count - row), head_dim,
-                        to.queries + (token + row) / kPanel * panel_bytes(head_dim), facts);
-        std::copy_n(facts.tame, kPanel, to.query_tame + token + row);
-        std::copy_n(facts.norms, kPanel, to.query_norms + token + row);
-        split_keys(keys, 1.0F, values, token, token + row, own.block.buffer, to.split);
+  /// Projects tokens [first, end) of one (batch, head), whole steps of keys, and splits what comes out: at once, while
+  /// the next tokens are projected, if the weights of a head stay in the second level cache.
+  void project_tokens(std::int64_t batch_head, std::int64_t first, std::int64_t end, const ProjectedHead& to,
+                      const ModuleWorker& own) const {
+    const std::int64_t width = 3 * weights_.head_columns();
+    if (3 * weights_.head_panels() > near_panels(weights_.d_in)) {
+      for (std::int64_t token = first; token < end; token += kStepKeys) {
+        const std::int64_t count = std::min(kStepKeys, end - token);
+        project_rows(batch_head, token, count, own.rows, nullptr, own);
+        for (std::int64_t row = 0; row < count; row += kPanel) {
+          split_now({own.rows + row * width, token + row, std::min(kPanel, count - row), to}, own);
+        }
       }
+      return;
     }
+    std::optional<HeadRows> before;
+    for (std::int64_t token = first; token < end; token += kPanel) {
+      const std::int64_t count = std::min(kPanel, end - token);
+      float* const rows = own.rows + token / kPanel % 2 * kPanel * width;
+      project_rows(batch_head, token, count, rows, before ? &*before : nullptr, own);
+      if (before) before->finish(own.block.buffer);
+      before.emplace(rows, token, count, to);
+    }
+    if (before) split_now(*before, own);
+  }
+
+  static void split_now(HeadRows rows, const ModuleWorker& own) {
+    for (std::int64_t piece = 0; piece < rows.pieces(); ++piece) rows.piece(piece);
+    rows.finish(own.block.buffer);
   }
 
   /// Attention of query blocks [begin, end), counted from the last one: late queries see the most keys.
@@ -307,7 +309,7 @@ class ModuleCall {
       to.streams = reinterpret_cast<std::uintptr_t>(to.out) % kAlignment == 0 && to.row_stride % kSide == 0;
       if (!attend_block(mask, from.split, query, rows, scratch, to)) continue;
       if (!projected) {
-        project_rows(batch_head, 0, num_tokens, own.all_rows, own);
+        project_rows(batch_head, 0, num_tokens, own.all_rows, nullptr, own);
         exact.packed[0] = -1;
         projected = true;
       }
@@ -360,8 +362,8 @@ std::size_t module_scratch(const ModuleArgs<float>& args, int threads) {
   return scratch_bytes<float>(args.out.num_elements()) +
          scratch_bytes<char>(args.x.size(0) * ModuleCall::token_bytes(args)) +
          scratch_bytes<char>(args.x.size(0) * panels_of(args.x.size(1)) * kPanel) +
-         static_cast<std::size_t>(threads) * bytes_of<ModuleWorker>(args) +
-         static_cast<std::size_t>(ModulePlan(args, threads).shared) * bytes_of<ProjectedHead>(args);
+         static_cast<std::size_t>(threads) * worker_bytes(args) +
+         static_cast<std::size_t>(ModulePlan(args, threads).shared) * head_bytes(args);
 }
 
 void module(Executor& executor, const ModuleArgs<float>& args, std::byte* scratch) {
