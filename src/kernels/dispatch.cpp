@@ -99,7 +99,9 @@ namespace ennead::kernels {
 template <class T>
 const Kernels<T>& kernels_for(Isa isa) {
 #if HWY_TARGETS & HWY_AVX3
+#if HWY_ARCH_X86_64
   if (isa == Isa::amx) return *N_AVX3::amx_table<T>();
+#endif
   if (isa == Isa::avx512) return *N_AVX3::table<T>();
 #endif
 #if HWY_TARGETS & HWY_AVX2
