@@ -3,7 +3,8 @@
 """The machine code of the kernels, from the compiler of this build and from clang++ where there is one.
 
 Mutants: an unrolled loop over k (its accumulators spill); a helper of the kernels outside
-HWY_NAMESPACE, so that its AVX-512 copy is linked into code for every CPU.
+HWY_NAMESPACE, so that its AVX-512 copy is linked into code for every CPU; a tile register used by
+the kernels of AVX-512, which run without AMX.
 """
 import os
 import pathlib
@@ -34,14 +35,14 @@ def main():
     clang = next((path for path in map(shutil.which, ("clang++-19", "clang++")) if path), None)
     if status != 0 or clang is None or "clang" in os.environ.get("ENNEAD_CXX", ""):
         return status
-    # The two files that hold all tiles.
+    # The files that hold all tiles, and one with tile registers.
     with tempfile.TemporaryDirectory() as folder:
         objects = []
-        for name in ("tile", "attention_block"):
-            objects.append(pathlib.Path(folder) / f"{name}.o")
+        for name in ("simd/tile", "simd/attention_block", "amx/attention_block", "amx/peak"):
+            objects.append(pathlib.Path(folder) / f"{name.replace('/', '-')}.o")
             subprocess.run(
                 [clang, *FLAGS, f"-I{SOURCE}/src", f"-I{SOURCE}/include", "-c",
-                 SOURCE / f"src/kernels/simd/{name}.cpp", "-o", objects[-1]],
+                 SOURCE / f"src/kernels/{name}.cpp", "-o", objects[-1]],
                 check=True,
             )
         return subprocess.run([sys.executable, TOOL, *objects], check=False).returncode
