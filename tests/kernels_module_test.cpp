@@ -179,6 +179,22 @@ TYPED_TEST(KernelsModule, DeepInput) {
   });
 }
 
+// Mutants: memory for one of the two products too small for the other, whose depth and width are not the same.
+TEST(KernelsModuleFloat, InputDeeperThanTheOutputIsWide) {
+  Random random(4);
+  for_each_isa([&](Isa isa) {
+    ModuleCase<float> module({1, 330, 1024, 416, 13, true, true}, random);
+    std::vector<float> first;
+    for (const int threads : {1, 2}) {
+      const auto executor = make_thread_pool(threads);
+      module.run(isa, *executor);
+      ASSERT_TRUE(module.right());
+      if (first.empty()) first = module.results();
+      ASSERT_EQ(first, module.results()) << threads << " threads";
+    }
+  });
+}
+
 // Mutants: bits that depend on which worker ran a head, on scratch left from another, or on neighbours.
 TYPED_TEST(KernelsModule, SameBitsForAnyThreads) {
   Random random(3);

@@ -98,22 +98,23 @@ AttentionArgs<float> head_attention(const ModuleArgs<float>& args, const float* 
 
 /// What one worker owns.
 struct ModuleWorker {
-  ProjectedHead head;  ///< the one it is at
-  float* rows;         ///< [kStepKeys][queries, keys, values]: some tokens projected, before they are split
-  BlockScratch product;
+  ProjectedHead head;    ///< the one it is at
+  float* rows;           ///< [kStepKeys][queries, keys, values]: some tokens projected, before they are split
+  float* exact_row;      ///< a token projected in plain float32
+  BlockScratch product;  ///< for the output projection
   AttentionScratch block;
   /// For rows that are not tame, which is rare: all tokens projected, and attention in plain float32.
   float* all_rows;
   AttentionWorker<float> exact;
 
   static ModuleWorker take(std::byte*& memory, const ModuleArgs<float>& args) {
-    const std::int64_t d_in = args.x.size(2), d_out = args.out.size(2), head_dim = d_out / args.num_heads;
+    const std::int64_t d_out = args.out.size(2), head_dim = d_out / args.num_heads;
     const std::int64_t columns = 3 * panels_of(head_dim) * kPanel;
     ModuleWorker worker;
     worker.head = ProjectedHead::take(memory, args.x.size(1), head_dim);
     worker.rows = take_scratch<float>(memory, kStepKeys * columns);
-    worker.product = BlockScratch::take(memory, std::max(kStepKeys, args.x.size(1)), std::max(columns, d_out),
-                                        std::max(d_in, d_out));
+    worker.exact_row = take_scratch<float>(memory, columns);
+    worker.product = BlockScratch::take(memory, args.x.size(1), d_out, d_out);
     worker.block = AttentionScratch::take(memory, head_dim, head_dim);
     worker.all_rows = take_scratch<float>(memory, panels_of(args.x.size(1)) * kPanel * columns);
     worker.exact = AttentionWorker<float>::take(memory, head_attention(args, worker.all_rows, nullptr));
@@ -253,7 +254,7 @@ class ModuleCall {
         }
       }
     }
-    multiply_wild_exactly(block, all_tame, own.product.exact);
+    multiply_wild_exactly(block, all_tame, own.exact_row);
   }
 
   /// Projects tokens [first, end) of one (batch, head), whole steps of keys, and splits what comes out: at once, while
