@@ -31,7 +31,7 @@ class WeightsWork {
         sums_(sums),
         bits_(bits),
         shift_(shift),
-        each_turn_(static_cast<int>(ceil_div(kPanel, turns))),
+        each_turn_(static_cast<int>(ceil_div(kPanel, std::max<std::int64_t>(1, turns)))),
         left_(kPanel) {}
 
   HWY_INLINE void turn() {
