@@ -101,6 +101,59 @@ TYPED_TEST(KernelsAttention, EmptySizes) {
   });
 }
 
+// Every score is 0 then. Mutant: a division by the depth of the products.
+TYPED_TEST(KernelsAttention, NoHeadDim) {
+  const auto executor = make_serial_executor();
+  Random random(11);
+  for_each_isa([&](Isa isa) {
+    AttentionCase<TypeParam> attention({1, 2, 1, 5, 70, 0, 4}, {.causal = true}, random);
+    attention.args.scale = TypeParam(1);
+    attention.run(isa, *executor);
+    ASSERT_TRUE(attention.right());
+  });
+}
+
+// Columns of values far smaller than others, under weights of 2^-36. Mutants: what is lost of a small product depends
+// on whether there is a bias, or on what lies behind a mask.
+TYPED_TEST(KernelsAttention, ColumnsOfSmallValues) {
+  const auto executor = make_serial_executor();
+  Random random(12);
+  for_each_isa([&](Isa isa) {
+    for (const double small : {1e-15, 1e-19, 1e-22, 1e-25}) {
+      AttentionCase<TypeParam> attention({1, 1, 1, 40, 300, 16, 16}, {.causal = true, .causal_offset = 200}, random,
+                                         Layout::contiguous);
+      for (std::int64_t i = 0; i < 40; ++i) {
+        for (std::int64_t d = 0; d < 16; ++d) {
+          TypeParam& q = attention.query(0, 0, i, d);
+          q = d == 0 ? TypeParam(1) : q * TypeParam(0.01);
+        }
+      }
+      for (std::int64_t k = 0; k < 300; ++k) {
+        attention.key(0, 0, k, 0) = TypeParam(-100);
+        for (std::int64_t d = 8; d < 16; ++d) attention.value(0, 0, k, d) *= static_cast<TypeParam>(small);
+      }
+      attention.run(isa, *executor);
+      const std::vector<TypeParam> plain = attention.results();
+      const oracle::AttentionOutput want = attention.expected();
+      for (std::int64_t i = 0; i < 40; ++i) {
+        for (std::int64_t d = 8; d < 16; ++d) {
+          ASSERT_NEAR(static_cast<double>(attention.args.out(0, 0, i, d)),
+                      want.out[static_cast<std::size_t>(i * 16 + d)], small * 1e-5);
+        }
+      }
+      if (isa == Isa::scalar) continue;
+      const TypeParam zero = 0;
+      attention.args.bias = View<const TypeParam, 4>{&zero, {1, 1, 40, 300}, {0, 0, 0, 0}};
+      attention.run(isa, *executor);
+      ASSERT_TRUE(same_bits(plain, attention.results())) << "a bias of 0, values of " << small;
+      attention.args.bias.data = nullptr;
+      for (std::int64_t k = 241; k < 300; ++k) attention.key(0, 0, k, 3) = TypeParam(1e6);
+      attention.run(isa, *executor);
+      ASSERT_TRUE(same_bits(plain, attention.results())) << "hidden keys, values of " << small;
+    }
+  });
+}
+
 // Mutants: a reduction that depends on the tile, the chunk of the queue or the neighbours.
 TYPED_TEST(KernelsAttention, BitsDependOnNothingButTheRow) {
   Random random(4);

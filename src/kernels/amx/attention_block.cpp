@@ -15,8 +15,10 @@ HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE::amx {
 namespace {
 
-/// As in simd/attention_block.cpp: scores up to 2^40 need no reference. Values are tame, which is less than 2^60.
+/// As in simd/attention_block.cpp: scores up to 2^40 need no reference. Values are tame, which is less than 2^60. What
+/// weights of 2^-40 make of smaller values than these would be lost, with and without a reference not the same.
 constexpr float kMostBounded = 40;
+constexpr std::uint32_t kLeastBounded = (127U - 60U) << 23;
 /// Panels of 32 keys in a word of mask bits.
 constexpr std::int64_t kHalvesPerWord = kPanelKeys<float> / kPanel;
 
@@ -323,7 +325,8 @@ bool attend_block(const HeadMask<float>& mask, const SplitHead& head, std::int64
     tile.bounded = !mask.changes_scores();
     const std::int64_t steps = ceil_div(mask.limit(tile.query + tile.rows - 1), kStepKeys);
     for (std::int64_t s = 0; s < steps; ++s) {
-      tile.bounded = tile.bounded && query_norm * head.key_norms[s] <= kMostBounded * kMostBounded;
+      tile.bounded = tile.bounded && query_norm * head.key_norms[s] <= kMostBounded * kMostBounded &&
+                     head.least_values[s] >= kLeastBounded;
     }
     std::fill_n(tile.references, tile.rows, tile.bounded ? 0.0F : -kInfinity<float>);
   }

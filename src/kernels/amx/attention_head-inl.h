@@ -22,12 +22,13 @@ constexpr std::int64_t panels_of(std::int64_t count) { return ceil_div(count, kP
 /// its value is zero here, and rows that see it are computed in another way.
 struct SplitHead {
   std::int64_t head_dim, value_dim;
-  std::int64_t steps;  ///< of kStepKeys keys
-  char* keys;          ///< panels of 32 keys, a right operand of depth head_dim
-  char* values;        ///< panels of 32 value columns, a right operand whose depth is all keys
-  float* key_norms;    ///< per step: the largest |k|^2 of keys that are not wild
-  char* tame;          ///< per key
-  char* all_tame;      ///< per step: whether all of its keys are
+  std::int64_t steps;           ///< of kStepKeys keys
+  char* keys;                   ///< panels of 32 keys, a right operand of depth head_dim
+  char* values;                 ///< panels of 32 value columns, a right operand whose depth is all keys
+  float* key_norms;             ///< per step: the largest |k|^2 of keys that are not wild
+  std::uint32_t* least_values;  ///< per step: the smallest magnitude of a value that is not 0
+  char* tame;                   ///< per key
+  char* all_tame;               ///< per step: whether all of its keys are
 
   static SplitHead take(std::byte*& memory, std::int64_t num_keys, std::int64_t head_dim, std::int64_t value_dim) {
     SplitHead head;
@@ -38,6 +39,7 @@ struct SplitHead {
     head.keys = take_scratch<char>(memory, panels_of(keys) * panel_bytes(head_dim));
     head.values = take_scratch<char>(memory, panels_of(value_dim) * panel_bytes(keys));
     head.key_norms = take_scratch<float>(memory, head.steps);
+    head.least_values = take_scratch<std::uint32_t>(memory, head.steps);
     head.tame = take_scratch<char>(memory, keys);
     head.all_tame = take_scratch<char>(memory, head.steps);
     return head;
@@ -47,11 +49,14 @@ struct SplitHead {
   void start_step(std::int64_t key) const {
     if (key % kStepKeys != 0) return;
     key_norms[key / kStepKeys] = 0;
+    least_values[key / kStepKeys] = kNoMagnitude;
     all_tame[key / kStepKeys] = 1;
   }
   /// Notes `count` <= 32 keys that are not wild.
-  void add_tame_keys(std::int64_t key, std::int64_t count, const float* norms) const {
+  void add_tame_keys(std::int64_t key, std::int64_t count, const float* norms, std::uint32_t least_value) const {
     start_step(key);
+    std::uint32_t& least = least_values[key / kStepKeys];
+    least = std::min(least, least_value);
     std::fill_n(tame + key, count, 1);
     float& norm = key_norms[key / kStepKeys];
     norm = std::max(norm, *std::max_element(norms, norms + count));
@@ -202,11 +207,13 @@ inline void split_keys(const View<const float, 2>& k, float factor, const View<c
   const std::int64_t at = key - origin, count = std::clamp<std::int64_t>(k.size(0) - at, 0, kPanel);
   head.start_step(key);
   float& norm = head.key_norms[key / kStepKeys];
+  std::uint32_t& least_value = head.least_values[key / kStepKeys];
   const View<const float, 2> keys = rows_side_by_side(k, at, count, buffer);
   const RowFacts facts = split_at_once(RightRows(keys.data, keys.stride(0), count, head.head_dim, factor,
                                                  head.keys + key / kPanel * panel_bytes(head.head_dim)));
   LineMaxima value_maxima;
   find_maxima(v, at, count, value_maxima);
+  least_value = std::min(least_value, value_maxima.least());
   bool all = true;
   for (std::int64_t i = 0; i < count; ++i) {
     const bool tame = facts.tame[i] && value_maxima.is_tame_line(i);

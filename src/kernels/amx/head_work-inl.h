@@ -71,7 +71,7 @@ class HeadRows {
       return split_keys({rows_ + columns_, {count_, head_dim}, {width, 1}}, 1.0F,
                         {rows_ + 2 * columns_, {count_, head_dim}, {width, 1}}, token_, token_, buffer, to_.split);
     }
-    to_.split.add_tame_keys(token_, count_, key_facts.norms);
+    to_.split.add_tame_keys(token_, count_, key_facts.norms, least_value_.get());
   }
 
  private:
@@ -80,7 +80,11 @@ class HeadRows {
     if (row >= count_) return;
     const Tag<float> d;
     Bits most = hn::Zero(BitsTag());
-    for (std::int64_t j = 0; j < columns_; j += kSide) most = hn::Max(most, magnitudes(hn::Load(d, values(row) + j)));
+    for (std::int64_t j = 0; j < columns_; j += kSide) {
+      const Bits value = magnitudes(hn::Load(d, values(row) + j));
+      most = hn::Max(most, value);
+      least_value_.add(value);
+    }
     values_tame_[row] = is_tame(most) ? 1 : 0;
   }
   void split_values(std::int64_t column, std::int64_t pair) const {
@@ -97,6 +101,7 @@ class HeadRows {
   LeftRows queries_;
   RightRows keys_;
   char values_tame_[kPanel];
+  LeastMagnitude least_value_;
 };
 
 /// Fetches the next tokens and splits the rows that came of those before.

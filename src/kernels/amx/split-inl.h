@@ -157,10 +157,31 @@ inline void turn_tile(const char* from, char* to) {
   }
 }
 
-/// The largest magnitude of each line of a panel so far.
+/// More than any magnitude: the smallest one that is not 0 where all are.
+constexpr std::uint32_t kNoMagnitude = 0xffffffffU;
+
+/// The smallest of some magnitudes that is not 0, in one of the lanes, less 1: that of 0 wraps around and is the
+/// largest.
+class LeastMagnitude {
+ public:
+  LeastMagnitude() : least_(hn::Set(BitsTag(), kNoMagnitude)) {}
+  HWY_INLINE void add(Bits some) { least_ = hn::Min(least_, hn::Sub(some, hn::Set(BitsTag(), 1U))); }
+  std::uint32_t get() const {
+    const std::uint32_t before = hn::GetLane(hn::MinOfLanes(BitsTag(), least_));
+    return before == kNoMagnitude ? kNoMagnitude : before + 1;
+  }
+
+ private:
+  Bits least_;
+};
+
+/// The largest magnitude of each line of a panel so far, and the smallest of all that is not 0.
 class LineMaxima {
  public:
-  LineMaxima() { std::memset(this, 0, sizeof(*this)); }
+  LineMaxima() {
+    std::memset(of_line_, 0, sizeof(of_line_));
+    std::memset(of_lines_, 0, sizeof(of_lines_));
+  }
   /// Some elements of a line.
   HWY_INLINE void add_to_line(std::int64_t line, Bits some) {
     const BitsTag bits;
@@ -178,8 +199,12 @@ class LineMaxima {
   std::uint32_t of(std::int64_t line) const {
     return std::max(of_lines_[line], largest(hn::Load(BitsTag(), of_line_[line])));
   }
+  /// Only of what find_maxima() has seen.
+  std::uint32_t least() const { return least_.get(); }
+  LeastMagnitude& least_magnitude() { return least_; }
 
  private:
+  LeastMagnitude least_;
   alignas(64) std::uint32_t of_line_[kPanel][kSide];
   alignas(64) std::uint32_t of_lines_[kPanel];
 };
@@ -191,29 +216,34 @@ enum class Side { left, right };
 inline void find_maxima(const View<const float, 2>& lines, std::int64_t line0, std::int64_t count, LineMaxima& maxima) {
   const std::int64_t depth = lines.size(1);
   const float* const from = lines.data + line0 * lines.stride(0);
+  LeastMagnitude least;
+  const auto fold = [&](Floats x, Bits& most) HWY_ATTR {
+    most = hn::Max(most, magnitudes(x));
+    least.add(magnitudes(x));
+  };
   if (lines.stride(0) == 1 && lines.stride(1) != 1) {
     for (int half = 0; half < (count > kSide ? 2 : 1); ++half) {
       Bits most = hn::Zero(BitsTag());
       for (std::int64_t k = 0; k < depth; ++k) {
         const float* const row = from + k * lines.stride(1) + half * kSide;
-        most = hn::Max(most, magnitudes(load_first(row, count - half * kSide)));
+        fold(load_first(row, count - half * kSide), most);
       }
       maxima.add_to_half(half, most);
     }
+    maxima.least_magnitude() = least;
     return;
   }
   for (std::int64_t line = 0; line < count; ++line) {
     const float* const row = from + line * lines.stride(0);
     Bits most = hn::Zero(BitsTag());
     if (lines.stride(1) == 1) {
-      for (std::int64_t k = 0; k < depth; k += kSide) most = hn::Max(most, magnitudes(load_first(row + k, depth - k)));
+      for (std::int64_t k = 0; k < depth; k += kSide) fold(load_first(row + k, depth - k), most);
     } else {
-      for (std::int64_t k = 0; k < depth; ++k) {
-        most = hn::Max(most, magnitudes(hn::Set(Tag<float>(), row[k * lines.stride(1)])));
-      }
+      for (std::int64_t k = 0; k < depth; ++k) fold(hn::Set(Tag<float>(), row[k * lines.stride(1)]), most);
     }
     maxima.add_to_line(line, most);
   }
+  maxima.least_magnitude() = least;
 }
 
 /// The elements of 16 lines in a step of depth, one vector for each of 16 pairs: of a line's elements where those lie
