@@ -52,6 +52,20 @@ testing::AssertionResult linear_is_right(Isa isa, Executor& executor, Shape shap
   return testing::AssertionSuccess();
 }
 
+/// y = x W^T of operands given; whether it stayed in its bounds.
+testing::AssertionResult run_linear(Isa isa, Executor& executor, const Operand<float, 2>& x, const Operand<float, 2>& w,
+                                    Operand<float, 2>& y) {
+  const auto& kernels = kernels::kernels_for<float>(isa);
+  y.poison();
+  AlignedBuffer<float> packed(kernels.packed_elements(w.view().size(0), w.view().size(1)));
+  kernels.pack_weights(w.view(), packed.data());
+  const kernels::LinearArgs<float> args{x.view(), packed.data(), nullptr, y.mutable_view()};
+  AlignedBuffer<std::byte> scratch(kernels.linear_scratch(args, executor.num_threads()));
+  kernels.linear(executor, args, scratch.data());
+  if (y.intact() && packed.intact() && scratch.intact()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "wrote outside its memory";
+}
+
 // Mutants: a tile's last row or column dropped or stored twice; the narrow last panel read as a whole
 // one; the bias of another panel; depth 0 leaving y unwritten.
 template <class T>
@@ -78,6 +92,90 @@ TEST(KernelsLinear, ManyBlocks) {
     for (const Shape shape : {Shape{1500, 70, 5}, Shape{301, 33, 770}, Shape{13, 50, 2100}, Shape{2, 200, 2049}}) {
       ASSERT_TRUE(linear_is_right<float>(isa, *pool, shape, true, random));
       ASSERT_TRUE(linear_is_right<double>(isa, *pool, shape, false, random));
+    }
+  });
+}
+
+/// What a sum may lose beside its rounding when the parts of its operands, down to 2^-23 of them, are below the
+/// smallest normal number, and what lies below 2^-133 of a packed weight.
+double lost(std::int64_t terms, double most_x, double most_w) {
+  return static_cast<double>(terms) * 0x1p-117 * (1 + std::min(most_x, 0x1p50) + most_w) +
+         static_cast<double>(terms) * 0x1p-133 * most_x;
+}
+
+// Small numbers among large ones: the large ones meet zeros, so that what becomes of the small ones shows.
+// Mutants: the bits of one part of a number, when it is below the smallest normal one, in another number.
+TEST(KernelsLinear, SmallNumbersAmongLargeOnes) {
+  constexpr std::int64_t kRows = 33, kColumns = 40, kDepth = 70;
+  const auto executor = make_serial_executor();
+  Random random(4);
+  for_each_isa([&](Isa isa) {
+    for (const int power : {-60, -90, -100, -110, -116, -120, -126, -135}) {
+      Operand<float, 2> x({kRows, kDepth}, random), w({kColumns, kDepth}, random);
+      for (std::int64_t l = 0; l < kDepth; ++l) {
+        const bool large = l % 7 == 0;
+        for (std::int64_t i = 0; i < kRows; ++i) x.mutable_view()(i, l) *= large ? 0.0F : 1.0F;
+        for (std::int64_t j = 0; j < kColumns; ++j) {
+          float& weight = w.mutable_view()(j, l);
+          weight = large ? 0x1p-10F : std::ldexp(weight, power);
+        }
+      }
+      Operand<float, 2> y({kRows, kColumns}, random);
+      ASSERT_TRUE(run_linear(isa, *executor, x, w, y));
+      for (std::int64_t i = 0; i < kRows; ++i) {
+        for (std::int64_t j = 0; j < kColumns; ++j) {
+          double sum = 0, scale = 0;
+          for (std::int64_t l = 0; l < kDepth; ++l) {
+            const double product = static_cast<double>(x.view()(i, l)) * static_cast<double>(w.view()(j, l));
+            sum += product;
+            scale += std::abs(product);
+          }
+          ASSERT_NEAR(static_cast<double>(y.view()(i, j)), sum,
+                      rounding_bound<float>(scale, kDepth) + lost(kDepth, 4, 0x1p-10))
+              << "2^" << power;
+        }
+      }
+    }
+  });
+}
+
+// Mutants: a row, or a weight, whose numbers are out of the ordinary taken for an ordinary one; a part of such a
+// weight lost, in packing or when it is put together again.
+TEST(KernelsLinear, RowsOfAnySize) {
+  constexpr std::int64_t kRows = 20, kColumns = 37, kDepth = 45;
+  const std::vector<int> powers{0, 0, 0, -49, 49, -60, 60, -100, 100, -140};
+  const auto executor = make_serial_executor();
+  Random random(5);
+  for_each_isa([&](Isa isa) {
+    for (const bool weights_too : {false, true}) {
+      Operand<float, 2> x({kRows, kDepth}, random), w({kColumns, kDepth}, random), y({kRows, kColumns}, random);
+      std::vector<int> of_x(kRows), of_w(kColumns, 0);
+      for (std::int64_t i = 0; i < kRows; ++i) {
+        of_x[static_cast<std::size_t>(i)] = random.pick(powers);
+        for (std::int64_t l = 0; l < kDepth; ++l) {
+          x.mutable_view()(i, l) = std::ldexp(x.view()(i, l), of_x[static_cast<std::size_t>(i)]);
+        }
+      }
+      for (std::int64_t j = 0; weights_too && j < kColumns; ++j) {
+        of_w[static_cast<std::size_t>(j)] = random.pick(powers);
+        for (std::int64_t l = 0; l < kDepth; ++l) {
+          w.mutable_view()(j, l) = std::ldexp(w.view()(j, l), of_w[static_cast<std::size_t>(j)]);
+        }
+      }
+      ASSERT_TRUE(run_linear(isa, *executor, x, w, y));
+      for (std::int64_t i = 0; i < kRows; ++i) {
+        for (std::int64_t j = 0; j < kColumns; ++j) {
+          if (of_x[static_cast<std::size_t>(i)] + of_w[static_cast<std::size_t>(j)] > 110) continue;  // infinite
+          double sum = 0, scale = 0;
+          for (std::int64_t l = 0; l < kDepth; ++l) {
+            const double product = static_cast<double>(x.view()(i, l)) * static_cast<double>(w.view()(j, l));
+            sum += product;
+            scale += std::abs(product);
+          }
+          ASSERT_NEAR(static_cast<double>(y.view()(i, j)), sum, rounding_bound<float>(scale, kDepth))
+              << "2^" << of_x[static_cast<std::size_t>(i)] << " times 2^" << of_w[static_cast<std::size_t>(j)];
+        }
+      }
     }
   });
 }
