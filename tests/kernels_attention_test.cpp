@@ -285,6 +285,58 @@ TYPED_TEST(KernelsAttention, ScoresOfAnySize) {
   });
 }
 
+// Keys, values and queries far from 1, which some kernels compute in another way, among ordinary ones.
+// Mutants: such a key overlooked beyond the first keys of a step; as many keys packed for all rows as the first one
+// sees; what another call left in the scratch taken for packed keys.
+TYPED_TEST(KernelsAttention, RowsFarFromOneAmongOthers) {
+  Random random(13);
+  for_each_isa([&](Isa isa) {
+    for (const std::int64_t every : {7, 100, 301}) {
+      const AttentionShape shape{1, 4, 2, 530, 530, 24, 20};
+      std::vector<TypeParam> first;
+      AttentionCase<TypeParam> attention(shape, {.causal = true}, random, Layout::contiguous);
+      AttentionCase<TypeParam> other(shape, {.causal = true}, random, Layout::contiguous);
+      for (AttentionCase<TypeParam>* each : {&attention, &other}) {
+        for (std::int64_t k = every == 301 ? 350 : 5; k < 528; k += every) {
+          for (std::int64_t h = 0; h < 2; ++h) {
+            for (std::int64_t d = 0; d < 24; ++d) each->key(0, h, k, d) *= TypeParam(0x1p-60);
+            for (std::int64_t d = 0; d < 20; ++d) each->value(0, h, k + 2, d) *= TypeParam(0x1p-60);
+          }
+          for (std::int64_t d = 0; d < 24; ++d) each->query(0, 1, k, d) *= TypeParam(0x1p-60);
+        }
+      }
+      for (const int threads : {1, 3}) {
+        const auto executor = make_thread_pool(threads);
+        attention.run(isa, *executor);
+        if (first.empty()) {
+          ASSERT_TRUE(attention.right());
+          first = attention.results();
+        }
+        ASSERT_TRUE(same_bits(first, attention.results())) << threads << " threads";
+        const auto& kernels = kernels::kernels_for<TypeParam>(isa);
+        AlignedBuffer<std::byte> scratch(kernels.attention_scratch(other.args, threads));
+        kernels.attention(*executor, other.args, scratch.data());
+        kernels.attention(*executor, attention.args, scratch.data());
+        ASSERT_TRUE(same_bits(first, attention.results())) << threads << " threads, scratch used before";
+      }
+    }
+  });
+}
+
+// Mutants: the largest norm of a step taken from some of its keys only, so that weights of the others overflow.
+TYPED_TEST(KernelsAttention, OneLongKey) {
+  const auto executor = make_serial_executor();
+  Random random(14);
+  for_each_isa([&](Isa isa) {
+    for (const std::int64_t where : {3, 40, 100, 200, 290}) {
+      AttentionCase<TypeParam> attention({1, 1, 1, 40, 300, 8, 8}, {}, random, Layout::contiguous);
+      for (std::int64_t d = 0; d < 8; ++d) attention.key(0, 0, where, d) *= TypeParam(3000);
+      attention.run(isa, *executor);
+      ASSERT_TRUE(attention.right(20000)) << "key " << where;
+    }
+  });
+}
+
 // Mutants: a row of -inf scores divided by 0; the lowest finite number, used as a mask, turned into -inf.
 TYPED_TEST(KernelsAttention, RowsWithoutAKeyAndRowsOfTheLowestNumber) {
   const auto executor = make_serial_executor();

@@ -143,7 +143,7 @@ TEST(KernelsLinear, SmallNumbersAmongLargeOnes) {
 // weight lost, in packing or when it is put together again.
 TEST(KernelsLinear, RowsOfAnySize) {
   constexpr std::int64_t kRows = 20, kColumns = 37, kDepth = 45;
-  const std::vector<int> powers{0, 0, 0, -49, 49, -60, 60, -100, 100, -140};
+  const std::vector<int> powers{0, 0, 0, -49, 49, -60, 60, -100, 100, -112, -140};
   const auto executor = make_serial_executor();
   Random random(5);
   for_each_isa([&](Isa isa) {
@@ -176,6 +176,47 @@ TEST(KernelsLinear, RowsOfAnySize) {
               << "2^" << of_x[static_cast<std::size_t>(i)] << " times 2^" << of_w[static_cast<std::size_t>(j)];
         }
       }
+    }
+  });
+}
+
+// Mutants: what one panel of the weights holds forgotten over the next; infinity less infinity.
+TEST(KernelsLinear, AnInfiniteWeightMakesItsColumnInfinite) {
+  const auto executor = make_serial_executor();
+  Random random(6);
+  for_each_isa([&](Isa isa) {
+    for (const std::int64_t column : {3, 40, 69}) {
+      Operand<float, 2> x({5, 9}, random), w({70, 9}, random), y({5, 70}, random);
+      for (std::int64_t l = 0; l < 9; ++l) {
+        for (std::int64_t i = 0; i < 5; ++i) x.mutable_view()(i, l) = 1;
+        for (std::int64_t j = 0; j < 70; ++j) w.mutable_view()(j, l) = 1;
+      }
+      w.mutable_view()(column, 4) = std::numeric_limits<float>::infinity();
+      ASSERT_TRUE(run_linear(isa, *executor, x, w, y));
+      for (std::int64_t i = 0; i < 5; ++i) {
+        for (std::int64_t j = 0; j < 70; ++j) {
+          ASSERT_EQ(y.view()(i, j), j == column ? std::numeric_limits<float>::infinity() : 9.0F) << j;
+        }
+      }
+    }
+  });
+}
+
+// Mutant: parts of a product that is infinite cancel to NaN.
+TEST(KernelsLinear, ProductsBeyondTheLargestNumber) {
+  const auto executor = make_serial_executor();
+  Random random(7);
+  for_each_isa([&](Isa isa) {
+    Operand<float, 2> x({3, 9}, random), w({5, 9}, random), y({3, 5}, random);
+    for (std::int64_t l = 0; l < 9; ++l) {
+      for (std::int64_t i = 0; i < 3; ++i) x.mutable_view()(i, l) = i == 1 ? 1.0F : 0x1.fff7p100F;
+      for (std::int64_t j = 0; j < 5; ++j) w.mutable_view()(j, l) = 0x1.fff7p49F;
+    }
+    ASSERT_TRUE(run_linear(isa, *executor, x, w, y));
+    for (std::int64_t j = 0; j < 5; ++j) {
+      ASSERT_EQ(y.view()(0, j), std::numeric_limits<float>::infinity());
+      ASSERT_LT(y.view()(1, j), 0x1p60F);
+      ASSERT_EQ(y.view()(2, j), std::numeric_limits<float>::infinity());
     }
   });
 }

@@ -18,11 +18,33 @@ struct Shape {
   std::int64_t p, q, rows, columns, depth;
 };
 
+/// Multiplies some rows of every matrix by powers of two far from 1. A row that is repeated may be meant twice.
 template <class T>
-testing::AssertionResult matmul_is_right(Isa isa, Executor& executor, Shape shape, bool accumulate, Random& random) {
+void scale_some_rows(Operand<T, 4>& operand, Random& random) {
+  const View<T, 4> view = operand.mutable_view();
+  for (std::int64_t p = 0; p < view.size(0); ++p) {
+    for (std::int64_t q = 0; q < view.size(1); ++q) {
+      for (std::int64_t i = 0; i < view.size(2); ++i) {
+        if (!random.coin(0.2)) continue;
+        const int power = random.coin() ? -70 : 52;
+        for (std::int64_t j = 0; j < view.size(3); ++j) {
+          view(p, q, i, j) = static_cast<T>(std::ldexp(random.normal(), power));
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+testing::AssertionResult matmul_is_right(Isa isa, Executor& executor, Shape shape, bool accumulate, Random& random,
+                                         bool any_size = false) {
   const auto& kernels = kernels::kernels_for<T>(isa);
   const auto [p_size, q_size, m, n, k] = shape;
-  const Operand<T, 4> a({p_size, q_size, m, k}, random, Layout::any), b({p_size, q_size, k, n}, random, Layout::any);
+  Operand<T, 4> a({p_size, q_size, m, k}, random, Layout::any), b({p_size, q_size, k, n}, random, Layout::any);
+  if (any_size) {
+    scale_some_rows(a, random);
+    if (random.coin()) scale_some_rows(b, random);
+  }
   Operand<T, 4> c({p_size, q_size, m, n}, random);
   const std::vector<T> before = c.values();
   if (!accumulate) c.poison();
@@ -75,6 +97,53 @@ void random_shapes(int threads) {
 TEST(KernelsMatmul, RandomShapesFloat) { random_shapes<float>(1); }
 TEST(KernelsMatmul, RandomShapesDouble) { random_shapes<double>(1); }
 TEST(KernelsMatmul, RandomShapesThreads) { random_shapes<float>(3); }
+
+// Mutants: what c held added to twice where a row is done again; operands out of the ordinary taken for ordinary ones,
+// in the first or another panel, by one thread or several.
+TEST(KernelsMatmul, RowsOfAnySize) {
+  Random random(6);
+  for (const int threads : {1, 3}) {
+    const auto executor = make_thread_pool(threads);
+    for_each_isa([&](Isa isa) {
+      for (int i = 0; i < 60; ++i) {
+        const Shape shape{random.integer(1, 5), random.integer(1, 3), random.integer(1, 40), random.integer(1, 70),
+                          random.integer(1, 40)};
+        ASSERT_TRUE(matmul_is_right<float>(isa, *executor, shape, random.coin(), random, true)) << "round " << i;
+      }
+    });
+  }
+}
+
+// The right operand times alpha is what is multiplied. Mutants: alpha left out when it is looked at; one of its panels
+// looked at for all.
+TEST(KernelsMatmul, InfiniteColumns) {
+  Random random(7);
+  for (const int threads : {1, 3}) {
+    const auto executor = make_thread_pool(threads);
+    for_each_isa([&](Isa isa) {
+      for (const std::int64_t column : {3, 40, 69}) {
+        for (const float alpha : {1.0F, 0x1p100F}) {
+          Operand<float, 4> a({1, 1, 5, 9}, random), b({1, 1, 9, 70}, random), c({1, 1, 5, 70}, random);
+          for (std::int64_t l = 0; l < 9; ++l) {
+            for (std::int64_t i = 0; i < 5; ++i) a.mutable_view()(0, 0, i, l) = 1;
+            for (std::int64_t j = 0; j < 70; ++j) b.mutable_view()(0, 0, l, j) = 1;
+          }
+          const float infinity = std::numeric_limits<float>::infinity();
+          b.mutable_view()(0, 0, 4, column) = alpha == 1 ? infinity : 0x1p40F;
+          const kernels::MatmulArgs<float> args{a.view(), b.view(), c.mutable_view(), alpha, false};
+          const auto& kernels = kernels::kernels_for<float>(isa);
+          AlignedBuffer<std::byte> scratch(kernels.matmul_scratch(args, threads));
+          kernels.matmul(*executor, args, scratch.data());
+          for (std::int64_t i = 0; i < 5; ++i) {
+            for (std::int64_t j = 0; j < 70; ++j) {
+              ASSERT_EQ(c.view()(0, 0, i, j), j == column ? infinity : 9 * alpha) << j << " times " << alpha;
+            }
+          }
+        }
+      }
+    });
+  }
+}
 
 // Mutants: a second block of rows or of depth starts at the wrong offset, or from c again.
 TEST(KernelsMatmul, ManyBlocks) {

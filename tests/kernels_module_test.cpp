@@ -38,6 +38,14 @@ class ModuleCase {
     for (auto& b : biases_) b = std::make_unique<Operand<T, 1>>(std::array{shape.d_out}, random, Layout::contiguous);
   }
 
+  /// Multiplies a token, or a row of a matrix of weights, by a power of two.
+  void scale_token(std::int64_t batch, std::int64_t token, int power) {
+    scale_row(x_.mutable_view()[batch], token, power);
+  }
+  void scale_weights(std::size_t which, std::int64_t row, int power) {
+    scale_row(weights_[which]->mutable_view(), row, power);
+  }
+
   kernels::ModuleArgs<T> args() {
     kernels::ModuleArgs<T> all;
     all.x = x_.view();
@@ -132,6 +140,10 @@ class ModuleCase {
   }
 
  private:
+  static void scale_row(const View<T, 2>& rows, std::int64_t row, int power) {
+    for (std::int64_t j = 0; j < rows.size(1); ++j) rows(row, j) = std::ldexp(rows(row, j), power);
+  }
+
   ModuleShape shape_;
   Operand<T, 3> x_, out_;
   std::unique_ptr<Operand<T, 2>> weights_[4];
@@ -191,6 +203,33 @@ TEST(KernelsModuleFloat, InputDeeperThanTheOutputIsWide) {
       ASSERT_TRUE(module.right());
       if (first.empty()) first = module.results();
       ASSERT_EQ(first, module.results()) << threads << " threads";
+    }
+  });
+}
+
+// Tokens and weights far from 1, which some kernels compute in another way, among ordinary ones.
+// Mutants: such a token, or such weights, taken for ordinary ones; the keys of one head used for the next; which of
+// the queries are out of the ordinary looked up in another block.
+TYPED_TEST(KernelsModule, RowsFarFromOneAmongOthers) {
+  Random random(5);
+  for_each_isa([&](Isa isa) {
+    for (const int which : {-1, 0, 1, 2, 3}) {  // tokens only, or rows of one of the matrices too
+      for (const bool causal : {true, false}) {
+        if (which >= 0 && !causal) continue;
+        ModuleCase<TypeParam> module({2, 270, 24, 72, 2, causal, false}, random);
+        for (std::int64_t token = 3; token < 270; token += 83) module.scale_token(1, token, -60);
+        if (which >= 0) module.scale_weights(static_cast<std::size_t>(which), 3, -60);
+        std::vector<TypeParam> first;
+        for (const int threads : {1, 3}) {
+          const auto executor = make_thread_pool(threads);
+          module.run(isa, *executor);
+          if (first.empty()) {
+            ASSERT_TRUE(module.right()) << "matrix " << which;
+            first = module.results();
+          }
+          ASSERT_EQ(first, module.results()) << "matrix " << which << ", " << threads << " threads";
+        }
+      }
     }
   });
 }
