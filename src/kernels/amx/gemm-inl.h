@@ -403,16 +403,18 @@ inline void multiply_block(const BlockArgs& block, const BlockScratch& scratch) 
 struct ProductCut {
   std::int64_t block_rows, row_blocks, panels, group_panels, groups;
 
-  ProductCut(std::int64_t rows, std::int64_t columns, std::int64_t depth, int threads)
+  /// `items`: products of this shape whose tasks are handed out together.
+  ProductCut(std::int64_t rows, std::int64_t columns, std::int64_t depth, int threads, std::int64_t items = 1)
       : panels(ceil_div(columns, kPanel)) {
-    constexpr std::int64_t kOne = 1, kTasksPerThread = 4, kMostRows = 2048;
-    // Few rows: groups of panels, since what a group shares is its rows; else blocks of rows.
-    const std::int64_t wanted = threads == 1 ? kOne : kTasksPerThread * threads;
+    constexpr std::int64_t kOne = 1, kMostRows = 2048;
     const std::int64_t row_panels = std::max(kOne, ceil_div(rows, kPanel));
     const std::int64_t together = BlockPlan(rows, panels, depth).row_panels;
     const std::int64_t most_blocks = ceil_div(row_panels, together);
-    row_blocks = std::clamp(std::max(wanted, ceil_div(rows, kMostRows)), kOne, most_blocks);
-    groups = std::clamp(ceil_div(wanted, row_blocks), kOne, std::max(kOne, panels));
+    // Blocks of rows cost nothing, so that there are many for the workers to finish together. Where rows are few,
+    // groups of panels too, but only as many as must be: each splits the same rows.
+    const std::int64_t blocks = threads == 1 ? kOne : 16 * threads, tasks = threads == 1 ? kOne : 4 * threads;
+    row_blocks = std::clamp(std::max(blocks, ceil_div(rows, kMostRows)), kOne, most_blocks);
+    groups = std::clamp(ceil_div(tasks, row_blocks * std::max(kOne, items)), kOne, std::max(kOne, panels));
     group_panels = std::max(kOne, ceil_div(panels, groups));
     groups = ceil_div(panels, group_panels);
     // Whole sets of rows that are near together.

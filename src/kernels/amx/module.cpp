@@ -140,7 +140,7 @@ class ModuleCall {
       : args_(args),
         weights_{reinterpret_cast<const char*>(args.packed), args.x.size(2), args.out.size(2), args.num_heads},
         plan_(args, threads),
-        out_cut_(args.x.size(1), weights_.d_out, weights_.d_out, threads) {
+        out_cut_(args.x.size(1), weights_.d_out, weights_.d_out, threads, args.x.size(0)) {
     context_ = take_scratch<float>(scratch, args.out.num_elements());
     tokens_ = take_scratch<char>(scratch, args.x.size(0) * token_bytes(args));
     tame_ = take_scratch<char>(scratch, args.x.size(0) * panels_of(args.x.size(1)) * kPanel);
