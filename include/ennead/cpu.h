@@ -12,7 +12,9 @@
 namespace ennead {
 
 /// Instruction sets the kernels are built for. `scalar` is plain C++ and runs everywhere; `amx` is avx512 with the
-/// float32 products done by the tile registers, as sums of products of bfloat16, as exact as float32 is.
+/// products of float32 done by the tile registers, as sums of products of bfloat16. Its errors, measured against a
+/// row's largest number times a column's, are no larger than those of float32; a number 2^60 times smaller than the
+/// largest of its row may lose bits.
 enum class Isa { scalar, sse4, avx2, avx512, amx, neon, wasm128 };
 
 std::string_view name(Isa isa);
