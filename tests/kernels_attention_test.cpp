@@ -119,7 +119,7 @@ TYPED_TEST(KernelsAttention, ColumnsOfSmallValues) {
   const auto executor = make_serial_executor();
   Random random(12);
   for_each_isa([&](Isa isa) {
-    for (const double small : {1e-15, 1e-19, 1e-22, 1e-25}) {
+    for (const double small : {1e-15, 1e-19, 1e-22, 1e-25, 1e-30, 1e-33}) {
       AttentionCase<TypeParam> attention({1, 1, 1, 40, 300, 16, 16}, {.causal = true, .causal_offset = 200}, random,
                                          Layout::contiguous);
       for (std::int64_t i = 0; i < 40; ++i) {

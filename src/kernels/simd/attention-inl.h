@@ -69,6 +69,7 @@ struct AttentionWorker {
     worker.values = take_scratch<T>(memory, keys * worker.head.value_stride);
     worker.head.key_norms = take_scratch<T>(memory, num_steps);
     worker.head.value_maxima = take_scratch<T>(memory, num_steps);
+    worker.head.value_minima = take_scratch<T>(memory, num_steps);
     worker.block = BlockScratch<T>::take(memory, args.k.size(3), args.v.size(3));
     return worker;
   }

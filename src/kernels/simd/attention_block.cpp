@@ -26,6 +26,9 @@ template <class T>
 constexpr T kBoundedScore = 40;
 template <class T>
 constexpr T kBoundedValue = static_cast<T>(std::int64_t{1} << 60);
+/// Smaller values would be lost under weights of 2^-40, but not under those that a reference leaves larger.
+template <class T>
+constexpr T kLeastBoundedValue = std::numeric_limits<T>::min() * static_cast<T>(std::int64_t{1} << 46);
 
 /// A tile of at most kTileRows queries.
 template <class T>
@@ -273,7 +276,7 @@ void attend_block(const HeadMask<T>& mask, const PackedHead<T>& head, std::int64
     const std::int64_t steps = ceil_div(mask.limit(tile.query + tile.rows - 1), kStepKeys);
     for (std::int64_t s = 0; s < steps && tile.bounded; ++s) {
       tile.bounded = query_norm * head.key_norms[s] <= kBoundedScore<T> * kBoundedScore<T> &&
-                     head.value_maxima[s] <= kBoundedValue<T>;
+                     head.value_maxima[s] <= kBoundedValue<T> && head.value_minima[s] >= kLeastBoundedValue<T>;
     }
     std::fill_n(tile.references, tile.rows, tile.bounded ? T(0) : -kInfinity<T>);
   }

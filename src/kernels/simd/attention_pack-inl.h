@@ -32,6 +32,7 @@ struct PackedHead {
   const T* values = nullptr;  ///< rows of value_stride elements, filled up with zeros
   T* key_norms = nullptr;     ///< per step: the largest |k|^2
   T* value_maxima = nullptr;  ///< per step: the largest |v|
+  T* value_minima = nullptr;  ///< per step: the smallest |v| that is not 0; infinity where all are
 
   T* panel(std::int64_t key) const { return keys + key * head_dim; }
 };
@@ -120,14 +121,36 @@ T row_norm(const T* row, std::int64_t count) {
   return nan_to_infinity(hn::GetLane(hn::SumOfLanes(d, sum)));
 }
 
-/// Largest magnitude of `count` elements, a multiple of the lanes, as bits.
+/// The magnitudes of some values: the largest, and the smallest that is not 0.
 template <class T>
-VecOfBits<T> row_maximum(const T* row, std::int64_t count) {
-  const Tag<T> d;
-  auto largest = magnitude<T>(hn::Zero(d));
-  for (std::int64_t i = 0; i < count; i += kLanes<T>) largest = hn::Max(largest, magnitude<T>(hn::Load(d, row + i)));
-  return largest;
-}
+class ValueRange {
+ public:
+  ValueRange() : largest_(magnitude<T>(hn::Zero(Tag<T>()))), before_least_(hn::Not(largest_)) {}
+
+  /// `count` elements side by side, a multiple of the lanes.
+  void add(const T* row, std::int64_t count) {
+    const Tag<T> d;
+    const hn::RebindToUnsigned<Tag<T>> bits;
+    for (std::int64_t i = 0; i < count; i += kLanes<T>) {
+      const VecOfBits<T> value = magnitude<T>(hn::Load(d, row + i));
+      largest_ = hn::Max(largest_, value);
+      // What lies before 0 wraps around and is the largest.
+      before_least_ = hn::Min(before_least_, hn::Sub(value, hn::Set(bits, 1)));
+    }
+  }
+  T largest() const { return largest_magnitude<T>(largest_); }
+  T least() const {
+    using Bits = hn::TFromD<hn::RebindToUnsigned<Tag<T>>>;
+    HWY_ALIGN Bits lanes[kLanes<T>];
+    hn::Store(before_least_, hn::RebindToUnsigned<Tag<T>>(), lanes);
+    const Bits before = *std::min_element(lanes, lanes + kLanes<T>);
+    return static_cast<Bits>(~before) == 0 ? std::numeric_limits<T>::infinity()
+                                           : nan_to_infinity(std::bit_cast<T>(static_cast<Bits>(before + 1)));
+  }
+
+ private:
+  VecOfBits<T> largest_, before_least_;
+};
 
 /// Packs `k`, the keys of one step, times `factor`, and takes their norm.
 template <class T>
@@ -155,14 +178,15 @@ void pack_step(const View<const T, 2>& k, T factor, const View<const T, 2>& v, s
   const std::int64_t begin = step * kStepKeys, keys = std::min(k.size(0) - begin, kStepKeys);
   pack_keys(View<const T, 2>{k.data + begin * k.stride(0), {keys, k.size(1)}, {k.stride(0), k.stride(1)}}, factor, step,
             head);
-  auto largest = magnitude<T>(hn::Zero(Tag<T>()));
+  ValueRange<T> range;
   for (std::int64_t key = begin; key < begin + keys; ++key) {
     const std::int64_t at = key * head.value_stride;
     if (head.values == values)
       copy_row(v.data + key * v.stride(0), v.stride(1), v.size(1), values + at, head.value_stride);
-    largest = hn::Max(largest, row_maximum(head.values + at, head.value_stride));
+    range.add(head.values + at, head.value_stride);
   }
-  head.value_maxima[step] = largest_magnitude<T>(largest);
+  head.value_maxima[step] = range.largest();
+  head.value_minima[step] = range.least();
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE

@@ -133,6 +133,7 @@ struct ProjectedHead {
     head.packed.values = head.values;
     head.packed.key_norms = take_scratch<T>(memory, num_steps);
     head.packed.value_maxima = take_scratch<T>(memory, num_steps);
+    head.packed.value_minima = take_scratch<T>(memory, num_steps);
     head.queries = take_scratch<T>(memory, args.x.size(1) * stride);
     return head;
   }
@@ -256,7 +257,10 @@ class ModuleCall {
     }
     const View<const T, 2> keys{own.keys, {rows, weights_.head_dim()}, {stride, 1}};
     pack_keys(keys, T(1), step, to.packed);
-    to.packed.value_maxima[step] = largest_magnitude<T>(row_maximum(to.packed.values + first * stride, rows * stride));
+    ValueRange<T> range;
+    range.add(to.packed.values + first * stride, rows * stride);
+    to.packed.value_maxima[step] = range.largest();
+    to.packed.value_minima[step] = range.least();
   }
 
   /// Attention of query blocks [begin, end), counted from the last one: late queries see the most keys.
