@@ -8,6 +8,7 @@
 #else
 #define ENNEAD_KERNELS_AMX_GEMM_INL_H_
 #endif
+#include "kernels/amx/exact-inl.h"
 #include "kernels/amx/packed-inl.h"
 #include "kernels/amx/work-inl.h"
 // clang-format on
@@ -136,17 +137,6 @@ HWY_INLINE void multiply_tile(const TileArgs& tile, Work& work) {
   }
 }
 
-/// Rows [row0, row0 + rows) of c = start + a * b, or c + a * b, and panels [first_panel, end_panel) of its columns.
-struct BlockArgs {
-  View<const float, 2> a;  ///< the whole left operand
-  std::int64_t row0, rows;
-  PackedRight b;
-  std::int64_t first_panel, end_panel;
-  const float* start;
-  bool add;
-  View<float, 2> c;  ///< the whole result
-};
-
 /// Of the two operands of a block one stays in the second level cache: the right one, if it fits, while rows stream
 /// past it, split in the background one panel ahead; else as many rows as fit, split beforehand.
 struct BlockPlan {
@@ -167,7 +157,7 @@ struct BlockScratch {
   char* rows;                 ///< panels of split rows, a chunk of their depth
   std::uint32_t* magnitudes;  ///< per row: the largest
   char* tame;                 ///< per row: whether the multiply unit gets it right
-  float* exact;               ///< sums of a row, in whole panels
+  float* exact;               ///< sums of kExactRows rows, in whole panels
 
   static BlockScratch take(std::byte*& memory, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
     const std::int64_t panels = ceil_div(columns, kPanel), bytes = panel_bytes(std::min(depth, kDepthChunk));
@@ -177,47 +167,10 @@ struct BlockScratch {
     scratch.rows = take_scratch<char>(memory, buffers * bytes);
     scratch.magnitudes = take_scratch<std::uint32_t>(memory, rows);
     scratch.tame = take_scratch<char>(memory, rows);
-    scratch.exact = take_scratch<float>(memory, panels * kPanel);
+    scratch.exact = take_scratch<float>(memory, kExactRows * panels * kPanel);
     return scratch;
   }
 };
-
-/// Columns of panels [first_panel, end_panel) of a row of a block by plain multiply-adds: those whose byte in `skipped`
-/// is 0; nullptr: all. sums: whole panels.
-inline void multiply_row_of_block_exactly(const BlockArgs& block, std::int64_t row, std::int64_t first_panel,
-                                          std::int64_t end_panel, const char* skipped, float* sums) {
-  const std::int64_t column0 = first_panel * kPanel;
-  const std::int64_t columns = std::min(end_panel * kPanel, block.b.columns) - column0;
-  const float* const a = block.a.data + row * block.a.stride(0);
-  float* const c = block.c.data + row * block.c.stride(0) + column0 * block.c.stride(1);
-  for (std::int64_t j = 0; j < (end_panel - first_panel) * kPanel; ++j) {
-    sums[j] = j >= columns  ? 0.0F
-              : block.add   ? c[j * block.c.stride(1)]
-              : block.start ? block.start[column0 + j]
-                            : 0.0F;
-  }
-  multiply_row_exactly(a, block.a.stride(1), block.b, first_panel, end_panel, sums);
-  for (std::int64_t j = 0; j < columns; ++j) {
-    if (!skipped || !skipped[j]) c[j * block.c.stride(1)] = sums[j];
-  }
-}
-
-/// What the multiply unit gets wrong of a block: rows that are not tame, and columns of other rows that are not. So
-/// which way an element goes depends on its row and column alone.
-inline void multiply_wild_exactly(const BlockArgs& block, const char* tame_rows, float* sums) {
-  for (std::int64_t row = 0; row < block.rows; ++row) {
-    if (tame_rows[row]) continue;
-    multiply_row_of_block_exactly(block, block.row0 + row, block.first_panel, block.end_panel, nullptr, sums);
-  }
-  if (block.b.tame()) return;
-  for (std::int64_t panel = block.first_panel; panel < block.end_panel; ++panel) {
-    if (block.b.all_tame(panel)) continue;
-    for (std::int64_t row = 0; row < block.rows; ++row) {
-      if (!tame_rows[row]) continue;
-      multiply_row_of_block_exactly(block, block.row0 + row, panel, panel + 1, block.b.tame_columns(panel), sums);
-    }
-  }
-}
 
 /// 32 rows of a block, from `row`, as far as there are any.
 struct SplitRows {

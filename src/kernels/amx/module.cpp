@@ -100,7 +100,7 @@ AttentionArgs<float> head_attention(const ModuleArgs<float>& args, const float* 
 struct ModuleWorker {
   ProjectedHead head;    ///< the one it is at
   float* rows;           ///< [kStepKeys][queries, keys, values]: some tokens projected, before they are split
-  float* exact_row;      ///< a token projected in plain float32
+  float* exact_rows;     ///< some tokens projected in plain float32
   BlockScratch product;  ///< for the output projection
   AttentionScratch block;
   /// For rows that are not tame, which is rare: all tokens projected, and attention in plain float32.
@@ -113,7 +113,7 @@ struct ModuleWorker {
     ModuleWorker worker;
     worker.head = ProjectedHead::take(memory, args.x.size(1), head_dim);
     worker.rows = take_scratch<float>(memory, kStepKeys * columns);
-    worker.exact_row = take_scratch<float>(memory, columns);
+    worker.exact_rows = take_scratch<float>(memory, kExactRows * columns);
     worker.product = BlockScratch::take(memory, args.x.size(1), d_out, d_out);
     worker.block = AttentionScratch::take(memory, head_dim, head_dim);
     worker.all_rows = take_scratch<float>(memory, panels_of(args.x.size(1)) * kPanel * columns);
@@ -254,7 +254,7 @@ class ModuleCall {
         }
       }
     }
-    multiply_wild_exactly(block, all_tame, own.exact_row);
+    multiply_wild_exactly(block, all_tame, own.exact_rows);
   }
 
   /// Projects tokens [first, end) of one (batch, head), whole steps of keys, and splits what comes out: at once, while

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packed right operand, and what must not be multiplied as split numbers.
+// A packed right operand.
 
 // clang-format off
 #if defined(ENNEAD_KERNELS_AMX_PACKED_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -76,26 +76,6 @@ inline void pack_right(const View<const float, 2>& lines, float factor, char* pa
   for (std::int64_t panel = 0; panel < ceil_div(lines.size(0), kPanel); ++panel)
     packer.pack(lines, panel, factor, panel);
   packer.finish();
-}
-
-/// sums += row * panels [first_panel, end_panel) of b, by plain multiply-adds: for what the multiply unit would not
-/// get right. Slow, but as right as any other.
-inline void multiply_row_exactly(const float* row, std::int64_t stride, const PackedRight& b, std::int64_t first_panel,
-                                 std::int64_t end_panel, float* sums) {
-  const Tag<float> d;
-  for (std::int64_t tile = 2 * first_panel; tile < 2 * end_panel; ++tile, sums += kSide) {
-    const char* at = b.panel(tile / 2) + tile % 2 * kTileBytes;
-    Floats sum = hn::Load(d, sums);
-    for (std::int64_t k0 = 0; k0 < b.depth; k0 += kStepDepth, at += kStepBytes) {
-      for (std::int64_t j = 0; j < std::min<std::int64_t>(kSide, b.depth - k0); ++j) {
-        Floats low, high;
-        join(load_pairs(at + j * 64), low, high);
-        sum = hn::MulAdd(hn::Set(d, row[(k0 + j) * stride]), low, sum);
-        if (k0 + j + kSide < b.depth) sum = hn::MulAdd(hn::Set(d, row[(k0 + j + kSide) * stride]), high, sum);
-      }
-    }
-    hn::Store(sum, d, sums);
-  }
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE::amx
