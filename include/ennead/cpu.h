@@ -21,7 +21,7 @@ std::string_view name(Isa isa);
 std::optional<Isa> parse_isa(std::string_view name);
 
 /// Instruction sets that are both built in and supported by this CPU, best first; always ends
-/// with scalar. On a CPU that has AMX this asks Linux, once, to let the process use it (which makes a signal stack of
+/// with scalar. On a CPU that has AMX this asks Linux to let the process use it (which makes a signal stack of
 /// less than about 11 KiB too small); where Linux refuses, amx is not among them.
 std::vector<Isa> supported_isas();
 

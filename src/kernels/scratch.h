@@ -24,8 +24,14 @@ T* take_scratch(std::byte*& scratch, std::int64_t count) {
   return taken;
 }
 
-/// Where to take from when only the size is asked for: take_scratch() moves it, nothing is read or written.
-inline std::byte* scratch_origin() { return reinterpret_cast<std::byte*>(kAlignment); }
+/// Bytes that `take(std::byte*& memory)` takes off the front: nothing is read or written there.
+template <class Take>
+std::size_t scratch_taken(Take take) {
+  std::byte* const origin = reinterpret_cast<std::byte*>(kAlignment);
+  std::byte* memory = origin;
+  take(memory);
+  return static_cast<std::size_t>(memory - origin);
+}
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

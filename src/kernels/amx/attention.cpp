@@ -32,9 +32,7 @@ struct Worker {
     return worker;
   }
   static std::size_t bytes(const AttentionArgs<float>& args) {
-    std::byte* memory = scratch_origin();
-    take(memory, args);
-    return static_cast<std::size_t>(memory - scratch_origin());
+    return scratch_taken([&](std::byte*& memory) { take(memory, args); });
   }
 };
 
@@ -112,23 +110,12 @@ void attention(Executor& executor, const AttentionArgs<float>& args, std::byte* 
   });
 }
 
-/// FLOPs of the products of float32 that the tiles stand for.
 double attention_executed_flops(const AttentionArgs<float>& args) {
-  const bool alike = args.blocks.block_q == 0;
-  const std::int64_t batches = alike ? 1 : args.q.size(0), heads = alike ? 1 : args.q.size(1);
-  const std::int64_t num_queries = args.q.size(2);
-  const std::int64_t depth = depth_steps(args.k.size(3)) * kStepDepth,
-                     columns = ceil_div(args.v.size(3), kSide) * kSide;
-  double flops = 0;
-  for (std::int64_t batch = 0; batch < batches; ++batch) {
-    for (std::int64_t head = 0; head < heads; ++head) {
-      const HeadMask<float> mask{&args, args.k.size(2), batch, head};
-      for (std::int64_t query = 0; query < num_queries; query += kPanel) {
-        flops += tile_flops(mask, query, std::min(kPanel, num_queries - query), depth, columns);
-      }
-    }
-  }
-  return alike ? flops * static_cast<double>(args.q.size(0) * args.q.size(1)) : flops;
+  const std::int64_t depth = depth_steps(args.k.size(3)) * kStepDepth;
+  const std::int64_t columns = ceil_div(args.v.size(3), kSide) * kSide;
+  return sum_tile_flops(args, kPanel, [&](const HeadMask<float>& mask, std::int64_t query, std::int64_t rows) {
+    return tile_flops(mask, query, rows, depth, columns);
+  });
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE::amx

@@ -56,7 +56,7 @@ class WeightsWork {
     }
     float* const sum = sums_ + row * kSide;
     hn::Store(hn::Add(hn::Add(hn::Load(d, sum), low), high), d, sum);
-    store_pairs(split_down<true>(low, high), weights_ + row_offset(row));
+    store_pairs(split_down(low, high), weights_ + row_offset(row));
     scores_ += kWeightStride;
     --left_;
   }
@@ -222,7 +222,7 @@ class HeadAttention {
         const std::uint64_t word = i < tile.rows ? bits(h / kHalvesPerWord)[i] >> (h % kHalvesPerWord * kPanel) : 0;
         low = hn::IfThenElseZero(mask_of_bits<float>(word, 0), low);
         high = hn::IfThenElseZero(mask_of_bits<float>(word, 1), high);
-        store_pairs(split_down<true>(low, high), scratch_.weights + h * kStepBytes + row_offset(i));
+        store_pairs(split_down(low, high), scratch_.weights + h * kStepBytes + row_offset(i));
       }
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product out of panels of split operands, and the rows that must not be split.
+// A matrix product out of panels of split operands.
 
 // clang-format off
 #if defined(ENNEAD_KERNELS_AMX_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)

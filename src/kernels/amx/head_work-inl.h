@@ -92,7 +92,7 @@ class HeadRows {
     const auto load = [&](std::int64_t row)
                           HWY_ATTR { return row < count_ ? hn::Load(d, values(row) + column) : hn::Zero(d); };
     char* const step = to_.split.value_step(column / kPanel, token_);
-    store_pairs(split_down<false>(load(pair), load(pair + kSide)), step + row_offset(column % kPanel) + pair * 64);
+    store_pairs(split(load(pair), load(pair + kSide)), step + row_offset(column % kPanel) + pair * 64);
   }
 
   const float* rows_;

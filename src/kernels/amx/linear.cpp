@@ -24,9 +24,8 @@ namespace {
 
 std::size_t worker_bytes(const LinearArgs<float>& args, int threads) {
   const ProductCut cut(args.y.size(0), args.y.size(1), args.x.size(1), threads);
-  std::byte* memory = scratch_origin();
-  BlockScratch::take(memory, cut.block_rows, args.y.size(1), args.x.size(1));
-  return static_cast<std::size_t>(memory - scratch_origin());
+  return scratch_taken(
+      [&](std::byte*& memory) { BlockScratch::take(memory, cut.block_rows, args.y.size(1), args.x.size(1)); });
 }
 
 }  // namespace

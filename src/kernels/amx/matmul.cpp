@@ -27,9 +27,8 @@ struct MatmulPlan {
       : share(threads > 1 && args.c.size(0) * args.c.size(1) < 4 * std::int64_t{threads}),
         cut(args.c.size(2), args.c.size(3), args.a.size(3), share ? threads : 1) {
     const std::int64_t columns = args.c.size(3), depth = args.a.size(3);
-    std::byte* memory = scratch_origin();
-    BlockScratch::take(memory, cut.block_rows, columns, depth);
-    block_bytes = memory - scratch_origin();
+    block_bytes = static_cast<std::int64_t>(
+        scratch_taken([&](std::byte*& memory) { BlockScratch::take(memory, cut.block_rows, columns, depth); }));
     packed_bytes = static_cast<std::int64_t>(scratch_bytes<char>(PackedRight::bytes(depth, columns)));
   }
   std::int64_t bytes(int threads) const { return (share ? 1 : threads) * packed_bytes + threads * block_bytes; }
@@ -81,12 +80,11 @@ void matmul(Executor& executor, const MatmulArgs<float>& args, std::byte* scratc
   const int threads = executor.num_threads();
   const std::int64_t items = args.c.size(0) * args.c.size(1);
   const MatmulPlan plan(args, threads);
-  const std::int64_t item_bytes = plan.packed_bytes;
-  std::byte* const blocks = scratch + (plan.share ? 1 : threads) * item_bytes;
+  std::byte* const blocks = scratch + (plan.share ? 1 : threads) * plan.packed_bytes;
 
   if (!plan.share) {
     executor.run(items, [&](std::int64_t index, int worker) HWY_ATTR {
-      const MatmulItem item(args, plan, index, scratch + worker * item_bytes);
+      const MatmulItem item(args, plan, index, scratch + worker * plan.packed_bytes);
       for (std::int64_t panel = 0; panel < plan.cut.panels; ++panel) item.pack(panel);
       item.finish_packing();
       for (std::int64_t task = 0; task < plan.cut.tasks(); ++task) {

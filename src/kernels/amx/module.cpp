@@ -50,11 +50,6 @@ struct PackedWeights {
   PackedLayer out_layer() const { return layer(num_heads * head_bytes(), d_out, d_out); }
 };
 
-void pack_bias_row(const float* bias, std::int64_t row0, std::int64_t count, float factor, float* to) {
-  for (std::int64_t n = 0; n < panels_of(count) * kPanel; ++n)
-    to[n] = bias && n < count ? factor * bias[row0 + n] : 0.0F;
-}
-
 void pack_head_weights(const ModuleWeights<float>& weights, std::int64_t head, const PackedWeights& module, char* to) {
   // Scores come out as powers of two: scale and log2(e) are part of the query's weights.
   const std::int64_t head_dim = module.head_dim();
@@ -72,8 +67,8 @@ void pack_head_weights(const ModuleWeights<float>& weights, std::int64_t head, c
     for (std::int64_t panel = 0; panel < module.head_panels(); ++panel) {
       packer.pack(rows, panel, factor, which * module.head_panels() + panel);
     }
-    pack_bias_row(biases[which], head * head_dim, head_dim, factor,
-                  const_cast<float*>(layer.bias) + which * module.head_columns());
+    pack_bias(biases[which], head * head_dim, head_dim, module.head_columns(), factor,
+              const_cast<float*>(layer.bias) + which * module.head_columns());
   }
   packer.finish();
 }
@@ -123,14 +118,11 @@ struct ModuleWorker {
 };
 
 std::size_t worker_bytes(const ModuleArgs<float>& args) {
-  std::byte* memory = scratch_origin();
-  ModuleWorker::take(memory, args);
-  return static_cast<std::size_t>(memory - scratch_origin());
+  return scratch_taken([&](std::byte*& memory) { ModuleWorker::take(memory, args); });
 }
 std::size_t head_bytes(const ModuleArgs<float>& args) {
-  std::byte* memory = scratch_origin();
-  ProjectedHead::take(memory, args.x.size(1), args.out.size(2) / args.num_heads);
-  return static_cast<std::size_t>(memory - scratch_origin());
+  return scratch_taken(
+      [&](std::byte*& memory) { ProjectedHead::take(memory, args.x.size(1), args.out.size(2) / args.num_heads); });
 }
 
 /// One call of the module.
@@ -356,7 +348,8 @@ void pack_module(const ModuleWeights<float>& weights, float* packed) {
   }
   char* const out = to + module.num_heads * module.head_bytes();
   pack_right(weights.out_proj, 1.0F, out);
-  pack_bias_row(weights.b_out, 0, module.d_out, 1.0F, const_cast<float*>(module.out_layer().bias));
+  pack_bias(weights.b_out, 0, module.d_out, panels_of(module.d_out) * kPanel, 1.0F,
+            const_cast<float*>(module.out_layer().bias));
 }
 
 std::size_t module_scratch(const ModuleArgs<float>& args, int threads) {

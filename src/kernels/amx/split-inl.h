@@ -44,32 +44,25 @@ HWY_INLINE Pairs split(Floats low, Floats high) {
     low = hn::Sub(low, hn::BitCast(d, low_part));
     high = hn::Sub(high, hn::BitCast(d, high_part));
   }
+  // What is left of a tiny number may have bits below, which must not get into its neighbour.
   pairs.plane[2] = pair_up(hn::BitCast(bits, low), hn::And(hn::BitCast(bits, high), mask));
   return pairs;
 }
 
-/// The same by cutting off in place of rounding: two instructions less for each vector, and no part of a finite number
-/// is infinite. Exact from 2^-110 upwards. What the six products leave out is larger then, at most 2^-23 of a product
-/// when the other operand is rounded. kFinite: there is neither infinity nor NaN; else such an element is all in the
-/// first part.
-template <bool kFinite>
+/// The same by cutting off in place of rounding: two instructions less for each vector. What the six products leave out
+/// is larger then, at most 2^-23 of a product when the other operand is rounded. For finite numbers from 2^-110
+/// upwards.
 HWY_INLINE Pairs split_down(Floats low, Floats high) {
   const Tag<float> d;
   const BitsTag bits;
   const Bits mask = hn::Set(bits, kHighHalf);
-  const auto rest = [&](Floats x, Bits part) HWY_ATTR {
-    const Floats left = hn::Sub(x, hn::BitCast(d, part));
-    if constexpr (kFinite) return left;
-    return hn::IfThenElseZero(hn::IsFinite(x), left);
-  };
   Pairs pairs;
   for (int p = 0; p < 2; ++p) {
     const Bits high_part = hn::And(hn::BitCast(bits, high), mask), low_part = hn::And(hn::BitCast(bits, low), mask);
     pairs.plane[p] = pair_up(low_part, high_part);
-    low = rest(low, low_part);
-    high = rest(high, high_part);
+    low = hn::Sub(low, hn::BitCast(d, low_part));
+    high = hn::Sub(high, hn::BitCast(d, high_part));
   }
-  // What is left of a tiny number may have bits below, which must not get into its neighbour.
   pairs.plane[2] = pair_up(hn::BitCast(bits, low), hn::And(hn::BitCast(bits, high), mask));
   return pairs;
 }
@@ -145,17 +138,6 @@ HWY_INLINE Pairs load_pairs(const char* row) {
 
 /// Where row `row` of a panel lies in its first step.
 constexpr std::int64_t row_offset(std::int64_t row) { return row / kSide * kTileBytes + row % kSide * 64; }
-
-/// Turns the 16 rows of one tile of a step, in all planes: pair j of row i becomes pair i of row j.
-inline void turn_tile(const char* from, char* to) {
-  const Tag<float> d;
-  for (int p = 0; p < kPlanes; ++p, from += kPlaneBytes, to += kPlaneBytes) {
-    Floats rows[kSide];
-    for (int i = 0; i < kSide; ++i) rows[i] = hn::Load(d, reinterpret_cast<const float*>(from + i * 64));
-    transpose_square<float>(rows);
-    for (int i = 0; i < kSide; ++i) hn::Store(rows[i], d, reinterpret_cast<float*>(to + i * 64));
-  }
-}
 
 /// More than any magnitude: the smallest one that is not 0 where all are.
 constexpr std::uint32_t kNoMagnitude = 0xffffffffU;
@@ -332,7 +314,7 @@ void split_step(const View<const float, 2>& lines, std::int64_t line0, std::int6
         if (keep) {
           store_pairs_but(keep + half * kSide, not_split(low, high), to + i * 64);
         } else {
-          store_pairs(split_down<false>(low, high), to + i * 64);
+          store_pairs(split(low, high), to + i * 64);
         }
       } else {
         if (maxima) maxima->add_to_line(half * kSide + i, larger);

@@ -128,7 +128,7 @@ struct NoWork {
 };
 
 /// Products of tiles in a step of depth: six of the nine pairs of planes. Those left out are below 2^-26 of the
-/// product of two float32, less than half of its last bit.
+/// product of two float32 when both are rounded to their parts, 2^-23 when one is cut off: a last bit or less.
 constexpr int kProducts = 6;
 
 /// sums += left panel * right panel over `steps` steps of depth. kRows and kColumns: halves of the panels in use.

@@ -15,13 +15,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE::amx {
 
-/// Rows of a left operand, a chunk of their depth, to become a panel. Elements side by side.
-struct RowsToSplit {
-  const float* data;
-  std::int64_t row_stride, rows, depth;
-  char* panel;
-};
-
 /// Brings rows of memory into the second level cache a little at a time, while the multiply unit is busy.
 class FetchWork {
  public:
@@ -58,6 +51,13 @@ class FetchWork {
   static constexpr std::int64_t kMostBytes = 8 * kLine;
   const char *at_, *end_;
   std::int64_t row_bytes_, row_stride_, rows_, step_;
+};
+
+/// Rows of a left operand, a chunk of their depth, to become a panel. Elements side by side.
+struct RowsToSplit {
+  const float* data;
+  std::int64_t row_stride, rows, depth;
+  char* panel;
 };
 
 /// Splits rows a little at a time, while the multiply unit is busy with others: 32 elements of each of 16 rows after

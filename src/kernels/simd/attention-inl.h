@@ -75,9 +75,7 @@ struct AttentionWorker {
   }
 
   static std::size_t bytes(const AttentionArgs<T>& args) {
-    std::byte* memory = scratch_origin();
-    take(memory, args);
-    return static_cast<std::size_t>(memory - scratch_origin());
+    return scratch_taken([&](std::byte*& memory) { take(memory, args); });
   }
 };
 
@@ -236,26 +234,32 @@ double tile_flops(const HeadMask<T>& mask, std::int64_t query, std::int64_t rows
   return 2.0 * static_cast<double>(scores * head_dim + values * columns);
 }
 
-template <class T>
-double attention_executed_flops(const AttentionArgs<T>& args) {
+/// The sum of flops(mask, query, rows) over the tiles of `tile_rows` queries of all heads.
+template <class T, class TileFlops>
+double sum_tile_flops(const AttentionArgs<T>& args, std::int64_t tile_rows, TileFlops flops) {
   // Without a block mask all heads do the same.
   const bool alike = args.blocks.block_q == 0;
   const std::int64_t batches = alike ? 1 : args.q.size(0), heads = alike ? 1 : args.q.size(1);
   const std::int64_t num_queries = args.q.size(2);
-  double flops = 0;
+  double sum = 0;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     for (std::int64_t head = 0; head < heads; ++head) {
       const HeadMask<T> mask{&args, args.k.size(2), batch, head};
-      for (std::int64_t block = 0; block < num_queries; block += kBlockQueries) {
-        const std::int64_t end = std::min<std::int64_t>(num_queries, block + kBlockQueries);
-        for (std::int64_t query = block; query < end; query += kTileRows) {
-          flops +=
-              tile_flops(mask, query, std::min<std::int64_t>(kTileRows, end - query), args.q.size(3), args.v.size(3));
-        }
+      for (std::int64_t query = 0; query < num_queries; query += tile_rows) {
+        sum += flops(mask, query, std::min(tile_rows, num_queries - query));
       }
     }
   }
-  return alike ? flops * static_cast<double>(args.q.size(0) * args.q.size(1)) : flops;
+  return alike ? sum * static_cast<double>(args.q.size(0) * args.q.size(1)) : sum;
+}
+
+template <class T>
+double attention_executed_flops(const AttentionArgs<T>& args) {
+  // A block is a whole number of tiles.
+  static_assert(kBlockQueries % kTileRows == 0);
+  return sum_tile_flops(args, kTileRows, [&](const HeadMask<T>& mask, std::int64_t query, std::int64_t rows) {
+    return tile_flops(mask, query, rows, args.q.size(3), args.v.size(3));
+  });
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE

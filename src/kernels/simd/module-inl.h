@@ -53,10 +53,10 @@ struct PackedModuleWeights {
   PackedLinear<T> out_layer() const { return layer(out_offset(), d_out, d_out); }
 };
 
-/// Biases [row0, row0 + count) times `factor`, filled up with zeros.
+/// Biases [row0, row0 + count) times `factor`, filled up with zeros to `padded`.
 template <class T>
-void pack_bias(const T* bias, std::int64_t row0, std::int64_t count, T factor, T* to) {
-  for (std::int64_t n = 0; n < padded_row<T>(count); ++n) to[n] = bias && n < count ? factor * bias[row0 + n] : T(0);
+void pack_bias(const T* bias, std::int64_t row0, std::int64_t count, std::int64_t padded, T factor, T* to) {
+  for (std::int64_t n = 0; n < padded; ++n) to[n] = bias && n < count ? factor * bias[row0 + n] : T(0);
 }
 
 template <class T>
@@ -76,7 +76,8 @@ void pack_head(const ModuleWeights<T>& weights, std::int64_t head, std::int64_t 
   const PanelSplit<T> split(3 * columns);
   T* packed_bias = to + panel_elements<T>(d_in, 3 * columns);
   for (std::int64_t which = 0; which < 3; ++which) {
-    pack_bias(biases[which], head * head_dim, head_dim, which == 0 ? scale : T(1), packed_bias + which * columns);
+    pack_bias(biases[which], head * head_dim, head_dim, columns, which == 0 ? scale : T(1),
+              packed_bias + which * columns);
   }
   for (std::int64_t panel = 0; panel < split.panels(); ++panel) {
     const std::int64_t first = split.first_column(panel), width = split.num_vectors(panel) * kLanes<T>;
@@ -96,7 +97,8 @@ void pack_module(const ModuleWeights<T>& weights, T* packed) {
   }
   T* out = packed + module.out_offset();
   pack_panels(transposed(weights.out_proj), T(1), out);
-  pack_bias(weights.b_out, 0, module.d_out, T(1), out + panel_elements<T>(module.d_out, module.d_out));
+  pack_bias(weights.b_out, 0, module.d_out, padded_row<T>(module.d_out), T(1),
+            out + panel_elements<T>(module.d_out, module.d_out));
 }
 
 /// Rows that a head's projections are applied to at a time: few, because the weights of a head stay in the second
@@ -164,9 +166,7 @@ struct ModuleWorker {
 /// Bytes that Part::take() takes.
 template <class Part, class T>
 std::size_t bytes_of(const ModuleArgs<T>& args) {
-  std::byte* memory = scratch_origin();
-  Part::take(memory, args);
-  return static_cast<std::size_t>(memory - scratch_origin());
+  return scratch_taken([&](std::byte*& memory) { Part::take(memory, args); });
 }
 
 /// The work of several threads: the last few heads are projected together first and kept, so that
