@@ -17,7 +17,7 @@ ROOT = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).r
 LAYERS = ["base", "kernels", "ops", "attention", "variants", "io", "apps"]
 # Where the public headers belong; a header that is not named here belongs to its own layer's folder name.
 HEADER_LAYER = {
-    **dict.fromkeys(["arena", "context", "cpu", "error", "executor", "function_ref", "tape", "tensor", "trace",
+    **dict.fromkeys(["arena", "context", "cpu", "dtype", "error", "executor", "function_ref", "tape", "tensor", "trace",
                      "version", "view"], "base"),
     "ops": "ops",
     "attention": "attention", "flex": "attention", "module": "attention",
@@ -26,7 +26,7 @@ HEADER_LAYER = {
     "ennead": "apps",
 }
 # Kernels know memory and workers, nothing of tensors.
-KERNEL_HEADERS = {"cpu", "error", "executor", "function_ref", "view"}
+KERNEL_HEADERS = {"cpu", "dtype", "error", "executor", "function_ref", "view"}
 SOURCE = {".h", ".cpp"}
 
 

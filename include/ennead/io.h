@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ennead/dtype.h"
 #include "ennead/tensor.h"
 
 namespace ennead {
@@ -22,12 +23,6 @@ class FileError : public Error {
  public:
   using Error::Error;
 };
-
-/// Element types that files may hold.
-enum class DType { float16, bfloat16, float32, float64, boolean };
-
-std::string_view name(DType dtype);
-std::size_t size_in_bytes(DType dtype);
 
 // -- .npy ---------------------------------------------------------------------------------------
 

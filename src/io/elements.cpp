@@ -8,37 +8,6 @@
 
 namespace ennead {
 
-std::string_view name(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return "float16";
-    case DType::bfloat16:
-      return "bfloat16";
-    case DType::float32:
-      return "float32";
-    case DType::float64:
-      return "float64";
-    case DType::boolean:
-      break;
-  }
-  return "bool";
-}
-
-std::size_t size_in_bytes(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-    case DType::bfloat16:
-      return 2;
-    case DType::float32:
-      return 4;
-    case DType::float64:
-      return 8;
-    case DType::boolean:
-      break;
-  }
-  return 1;
-}
-
 namespace io {
 namespace {
 
