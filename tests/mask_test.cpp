@@ -257,5 +257,17 @@ TEST(LogicalAnd, Broadcasts) {
   EXPECT_TRUE(same_bits(both, turned));
 }
 
+// A mask of keys for each batch item is not taken for one of queries and keys where the sizes tell.
+// Mutant: the sentence that does not say where padding goes.
+TYPED_TEST(Mask, MaskOfKeysForEachBatchItem) {
+  const auto operands = test::random_operands<TypeParam>(this->context_, {3, 2, 2, 5, 7, 4, 4}, this->random_);
+  const auto padding = test::random_mask(this->context_, {3, 7}, this->random_, 0.7);
+  EXPECT_TRUE(test::refuses([&] { this->attend(operands, AttentionMask<TypeParam>::allow(padding)); },
+                            {"[num_queries, num_keys] [5, 7]", "got [3, 7]", "key padding", "[3, 1, 1, 7]"}));
+  // As four axes it is meant and taken.
+  const auto four = view(padding, {3, 1, 1, 7});
+  this->expect_right(operands, {.attn_mask = AttentionMask<TypeParam>::allow(four)});
+}
+
 }  // namespace
 }  // namespace ennead

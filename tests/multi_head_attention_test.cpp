@@ -2,6 +2,7 @@
 // multi_head_attention(), the module as one call, against the oracle's module.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -75,6 +76,58 @@ TYPED_TEST(MultiHeadAttention, ViewsOfTheCallersMemory) {
   test::for_each_index(out.sizes(), [&](const Dims& at) { test::element(out, at) = TypeParam{-1}; });
   multi_head_attention(x.template view<3>(), module, out.template view<3>());
   EXPECT_TRUE(same_bits(expected, out));
+}
+
+// x and out in the same memory: all of x is read before anything is written. Mutant: a head that writes its
+// output before the next one has read x.
+TYPED_TEST(MultiHeadAttention, InPlace) {
+  const Config config{.d_in = 12, .d_out = 12, .num_heads = 3};
+  test::Random random(31);
+  for (const Isa isa : supported_isas()) {
+    const Context context(Context::Options{.threads = 3, .isa = isa});
+    const PackedModule<TypeParam> module(config, Weights<TypeParam>::random(context, config, 5));
+    const auto x = test::random_tensor<TypeParam>(context, {2, 70, 12}, random);
+    const auto expected = multi_head_attention(x, module);
+    multi_head_attention(x.template view<3>(), module, x.template view<3>());
+    EXPECT_TRUE(same_bits(expected, x)) << name(isa);
+  }
+}
+
+// Every wrong View is refused, by the function with the checker's sentence, and nothing is written.
+// Mutants: a null pointer is followed; an axis of stride 0 is written again and again.
+TYPED_TEST(MultiHeadAttention, WrongViewsAreRefused) {
+  using In = View<const TypeParam, 3>;
+  using Out = View<TypeParam, 3>;
+  const Config config{.d_in = 10, .d_out = 12, .num_heads = 3};
+  const PackedModule<TypeParam> module(config, Weights<TypeParam>::random(this->context_, config, 5));
+  const std::vector<TypeParam> x(2 * 7 * 10, TypeParam(0.5));
+  test::Guarded<TypeParam> memory(2 * 7 * 12);
+  const auto good_x = In::contiguous(x.data(), {2, 7, 10});
+  const auto good_out = Out::contiguous(memory.data(), {2, 7, 12});
+  const struct {
+    In x;
+    Out out;
+    const char* words;
+  } cases[] = {
+      {In::contiguous(nullptr, {2, 7, 10}), good_out, "expected memory for x [2, 7, 10], got a null pointer"},
+      {good_x, Out::contiguous(nullptr, {2, 7, 12}), "expected memory for out [2, 7, 12], got a null pointer"},
+      {In(), good_out, "expected x [batch, num_tokens, 10], got [0, 0, 0]"},
+      {In::contiguous(x.data(), {2, -7, 10}), good_out, "expected x with sizes of 0 or more, got [2, -7, 10]"},
+      {In::contiguous(x.data(), {2, 7, 9}), good_out, "expected x [batch, num_tokens, 10], got [2, 7, 9]"},
+      {good_x, Out::contiguous(memory.data(), {2, 6, 12}), "expected out [2, 7, 12], got [2, 6, 12]"},
+      {good_x, Out::contiguous(memory.data(), {-2, -7, 12}), "expected out [2, 7, 12], got [-2, -7, 12]"},
+      {good_x, {memory.data(), {2, 7, 12}, {84, 0, 1}}, "expected out with strides that keep its elements apart"},
+      {good_x, {memory.data(), {2, 7, 12}, {0, 12, 1}}, "expected out with strides that keep its elements apart"},
+      {In::contiguous(x.data(), {std::int64_t{1} << 60, std::int64_t{1} << 60, 10}), good_out, "can be addressed"},
+  };
+  for (const auto& one : cases) {
+    EXPECT_TRUE(
+        test::refuses([&] { multi_head_attention(one.x, module, one.out); },
+                      {"multi_head_attention: ", one.words, *check_multi_head_attention(one.x, module, one.out)}));
+    EXPECT_TRUE(memory.intact());
+    for (const TypeParam value : memory.span()) EXPECT_TRUE(std::isnan(value));
+  }
+  multi_head_attention(In::contiguous(nullptr, {2, 0, 10}), module, Out::contiguous(nullptr, {2, 0, 12}));
 }
 
 TYPED_TEST(MultiHeadAttention, NothingToDo) {

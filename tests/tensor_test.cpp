@@ -71,6 +71,21 @@ TEST(Tensor, BorrowsWithAnyStrides) {
   EXPECT_TRUE((Tensor<double>::borrow(context, memory, {1, 3}, {99, 1}).is_contiguous()));
   EXPECT_EQ(context.arena().bytes_in_use(), 0u);
   EXPECT_TRUE(refuses([&] { Tensor<double>::borrow(context, memory, {2, 3}, {1}); }, {"[2, 3]", "[1]"}));
+  EXPECT_TRUE(refuses([&] { Tensor<double>::borrow(context, nullptr, {2, 3}, {3, 1}); }, {"[2, 3]", "null"}));
+  EXPECT_NO_THROW(Tensor<double>::borrow(context, nullptr, {2, 0}, {0, 1}));
+}
+
+// Mutants: a view of another rank drops an axis or reads a stride that is not there; an axis too far.
+TEST(Tensor, RanksAndAxesAreChecked) {
+  const Context context = test::poisoned_context();
+  const auto tensor = Tensor<float>::full(context, {2, 3, 4, 5}, 0);
+  EXPECT_TRUE(refuses([&] { tensor.view<3>(); }, {"expected 3 axes", "[2, 3, 4, 5]"}));
+  EXPECT_TRUE(refuses([&] { tensor.view<5>(); }, {"expected 5 axes", "[2, 3, 4, 5]"}));
+  EXPECT_TRUE(refuses([&] { Tensor<float>().view<2>(); }, {"expected 2 axes", "[]"}));
+  EXPECT_EQ(tensor.view<4>().sizes[3], 5);
+  EXPECT_TRUE(refuses([&] { tensor.size(4); }, {"[-4, 4)", "[2, 3, 4, 5]", "got 4"}));
+  EXPECT_TRUE(refuses([&] { tensor.stride(-5); }, {"[-4, 4)", "got -5"}));
+  EXPECT_EQ(tensor.size(-4), 2);
 }
 
 TEST(Tensor, ElementAccessIsChecked) {

@@ -23,6 +23,10 @@ namespace ennead {
 ///   [batch * heads, num_queries, num_keys]  one for each head of each batch item
 ///   [batch, heads, num_queries, num_keys]   the same, by name
 /// An axis of size 1 stands for all its indices.
+///
+/// A mask of the keys of each batch item, [batch, num_keys], is none of these: two axes are always queries and
+/// keys, also where batch happens to equal num_queries. Padding goes into key_padding_block where a function
+/// has it, else into a mask of sizes [batch, 1, 1, num_keys].
 template <class T>
 struct AttentionMask {
   Tensor<bool> allowed;  ///< true: this key may be seen
@@ -159,9 +163,20 @@ Tensor<T> multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module
 
 /// The same from and into the caller's memory, on the module's context.
 /// @param x   [batch, num_tokens, d_in], any strides
-/// @param out [batch, num_tokens, d_out], any strides that keep elements apart; overwritten
+/// @param out [batch, num_tokens, d_out], any strides that keep elements apart; overwritten. It may share
+///            memory with x: all of x is read before anything is written.
 template <class T>
 void multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
                           std::type_identity_t<View<T, 3>> out);
+
+/// Nothing when the call is fine; else what is wrong with x, or that a tape tracks it.
+template <class T>
+Refusal check_multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module);
+
+/// Nothing when the call is fine; else what is wrong with x or out: sizes, a null pointer where there are
+/// elements, elements of out that share memory.
+template <class T>
+Refusal check_multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
+                                   std::type_identity_t<View<T, 3>> out);
 
 }  // namespace ennead

@@ -26,6 +26,7 @@ class Dims {
   explicit Dims(std::span<const std::int64_t> values);
 
   int rank() const { return rank_; }
+  /// @param axis in [0, rank())
   std::int64_t& operator[](int axis) { return values_[static_cast<std::size_t>(axis)]; }
   std::int64_t operator[](int axis) const { return values_[static_cast<std::size_t>(axis)]; }
   const std::int64_t* begin() const { return values_.data(); }
@@ -72,7 +73,8 @@ class Tensor {
   static Tensor uninitialized(const Context& context, const Dims& sizes);
   static Tensor full(const Context& context, const Dims& sizes, T value);
   static Tensor from(const Context& context, const Dims& sizes, std::span<const T> values);
-  /// Borrows the caller's memory, which must outlive every handle.
+  /// Borrows the caller's memory, which must outlive every handle. Throws Error for sizes that are no sizes,
+  /// strides that do not go with them, and a null pointer where there are elements.
   static Tensor borrow(const Context& context, T* data, const Dims& sizes, const Dims& strides);
   /// Another view of `storage`.
   Tensor(std::shared_ptr<Storage> storage, T* data, const Dims& sizes, const Dims& strides);
@@ -84,15 +86,16 @@ class Tensor {
   const Dims& sizes() const { return sizes_; }
   const Dims& strides() const { return strides_; }
   int rank() const { return sizes_.rank(); }
-  /// Size of an axis; negative axes count from the end.
-  std::int64_t size(int axis) const { return sizes_[axis < 0 ? axis + rank() : axis]; }
-  std::int64_t stride(int axis) const { return strides_[axis < 0 ? axis + rank() : axis]; }
+  /// Size of an axis; negative axes count from the end. Throws Error when there is no such axis.
+  std::int64_t size(int axis) const { return sizes_[from_front(axis)]; }
+  std::int64_t stride(int axis) const { return strides_[from_front(axis)]; }
   std::int64_t num_elements() const { return sizes_.product(); }
   bool is_contiguous() const;
 
-  /// The same memory as a View. The rank must match.
+  /// The same memory as a View. Throws Error when the tensor has not Rank axes.
   template <int Rank>
   View<T, Rank> view() const {
+    check_rank(Rank);
     View<T, Rank> view;
     view.data = data_;
     for (int axis = 0; axis < Rank; ++axis) {
@@ -109,6 +112,9 @@ class Tensor {
   std::shared_ptr<TapeVariable> variable;
 
  private:
+  int from_front(int axis) const;
+  void check_rank(int expected) const;
+
   std::shared_ptr<Storage> storage_;
   T* data_ = nullptr;
   Dims sizes_, strides_;

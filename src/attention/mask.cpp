@@ -16,6 +16,11 @@ Refusal check_mask_sizes(const Dims& mask, const Dims& full) {
   if (good && mask.rank() == 3) good = fits(mask[0], items);
   if (good && mask.rank() == 4) good = fits(mask[0], full[0]) && fits(mask[1], full[1]);
   if (good) return {};
+  if (mask.rank() == 2 && fits(mask[0], full[0]) && fits(mask[1], full[3])) {
+    return sentence("attn_mask: expected [num_queries, num_keys] ", to_string({full[2], full[3]}), ", got ",
+                    to_string(mask), "; a mask of keys for each batch item is key padding, or has sizes ",
+                    to_string({full[0], 1, 1, full[3]}));
+  }
   return sentence("attn_mask: expected ", to_string({full[2], full[3]}), ", ", to_string({items, full[2], full[3]}),
                   " (batch * heads first) or ", to_string(full), ", any axis 1 instead, got ", to_string(mask));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module as one call, over the kernel that keeps a head in cache.
 #include "attention/arguments.h"
+#include "base/check_view.h"
 #include "base/launch.h"
 #include "base/scratch.h"
 #include "ennead/attention.h"
@@ -93,12 +94,30 @@ PackedModule<T>::PackedModule(const Config& config, const Weights<T>& weights) :
 }
 
 template <class T>
+Refusal check_multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module) {
+  if (x.empty()) return sentence(kOp, ": expected x, got an empty handle");
+  if (Refusal refusal = check_input(x.sizes(), module.config())) return refusal;
+  return attention::check_no_gradient(kOp, x.context(), {&x});
+}
+
+template <class T>
+Refusal check_multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
+                                   std::type_identity_t<View<T, 3>> out) {
+  const base::Extent in = base::extent_of(x), to = base::extent_of(out);
+  if (Refusal refusal = base::check_readable(kOp, "x", in)) return refusal;
+  if (Refusal refusal = check_input(in.sizes, module.config())) return refusal;
+  const Dims wanted{x.size(0), x.size(1), module.config().d_out};
+  if (!(to.sizes == wanted)) {
+    return sentence(kOp, ": expected out ", to_string(wanted), ", got ", to_string(to.sizes));
+  }
+  return base::check_writable(kOp, "out", to);
+}
+
+template <class T>
 Tensor<T> multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module, Where where) {
-  if (x.empty()) raise(sentence(kOp, ": expected x, got an empty handle"));
+  require(check_multi_head_attention(x, module));
   const Config& config = module.config();
-  require(check_input(x.sizes(), config));
   const Context& context = x.context();
-  require(attention::check_no_gradient(kOp, context, {&x}));
 
   base::Launch launch(context, kOp, where);
   const auto out = Tensor<T>::uninitialized(context, {x.size(0), x.size(1), config.d_out});
@@ -116,12 +135,7 @@ Tensor<T> multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module
 template <class T>
 void multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
                           std::type_identity_t<View<T, 3>> out) {
-  const Config& config = module.config();
-  require(check_input({x.size(0), x.size(1), x.size(2)}, config));
-  if (out.size(0) != x.size(0) || out.size(1) != x.size(1) || out.size(2) != config.d_out) {
-    raise(sentence(kOp, ": expected out ", to_string({x.size(0), x.size(1), config.d_out}), ", got ",
-                   to_string({out.size(0), out.size(1), out.size(2)})));
-  }
+  require(check_multi_head_attention<T>(x, module, out));
   if (x.size(0) * x.size(1) == 0) return;
   const auto args = make_arguments<T>(x, module, out);
   const kernels::Kernels<T>& kernel = kernels_of(module);
@@ -130,9 +144,11 @@ void multi_head_attention(std::type_identity_t<View<const T, 3>> x, const Packed
   if (!module.context().dry_run()) kernel.module(executor, args, scratch.data());
 }
 
-#define ENNEAD_INSTANTIATE(T)                                                               \
-  template class PackedModule<T>;                                                           \
-  template Tensor<T> multi_head_attention(const Tensor<T>&, const PackedModule<T>&, Where); \
+#define ENNEAD_INSTANTIATE(T)                                                                           \
+  template class PackedModule<T>;                                                                       \
+  template Refusal check_multi_head_attention(const Tensor<T>&, const PackedModule<T>&);                \
+  template Refusal check_multi_head_attention<T>(View<const T, 3>, const PackedModule<T>&, View<T, 3>); \
+  template Tensor<T> multi_head_attention(const Tensor<T>&, const PackedModule<T>&, Where);             \
   template void multi_head_attention<T>(View<const T, 3>, const PackedModule<T>&, View<T, 3>);
 ENNEAD_INSTANTIATE(float)
 ENNEAD_INSTANTIATE(double)

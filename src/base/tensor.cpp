@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "base/check_view.h"
+
 namespace ennead {
 
 Dims::Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
@@ -107,9 +109,26 @@ Tensor<T> Tensor<T>::borrow(const Context& context, T* data, const Dims& sizes, 
     raise(
         sentence("tensor: expected one stride for each of the sizes ", to_string(sizes), ", got ", to_string(strides)));
   }
+  require(base::check_readable("tensor", "elements", {data, sizes, strides, sizeof(T)}));
   auto storage = std::make_shared<Storage>(context);
   storage->owned = false;
   return Tensor(std::move(storage), data, sizes, strides);
+}
+
+template <class T>
+int Tensor<T>::from_front(int axis) const {
+  if (axis < -rank() || axis >= rank()) {
+    raise(sentence("tensor: expected an axis in [", -rank(), ", ", rank(), ") of sizes ", to_string(sizes_), ", got ",
+                   axis));
+  }
+  return axis < 0 ? axis + rank() : axis;
+}
+
+template <class T>
+void Tensor<T>::check_rank(int expected) const {
+  if (rank() != expected) {
+    raise(sentence("tensor: expected ", expected, " axes for a view of that rank, got sizes ", to_string(sizes_)));
+  }
 }
 
 template <class T>
