@@ -35,6 +35,21 @@ S test_score_mod(S score, std::int64_t b, std::int64_t h, std::int64_t q, std::i
          S(0.03125) * static_cast<S>(q % 5) - S(0.0625) * static_cast<S>(k % 7);
 }
 
+/// What a score_mod does with a score.
+struct ScoreRule {
+  enum Kind { same, changing, hiding } kind = changing;
+  std::int64_t nan_query = -1, nan_key = -1;  ///< NaN for this pair, unless it is hidden
+
+  /// Hiding: -inf, for some keys of each query and for all keys of some.
+  bool hides(std::int64_t q, std::int64_t k) const { return kind == hiding && (q % 8 == 3 || (q + 2 * k) % 5 == 0); }
+  template <class S>
+  S operator()(S score, std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
+    if (hides(q, k)) return -std::numeric_limits<S>::infinity();
+    if (q == nan_query && k == nan_key) return std::numeric_limits<S>::quiet_NaN();
+    return kind == changing ? test_score_mod(score, b, h, q, k) : score;
+  }
+};
+
 template <class T>
 class AttentionCase {
  public:
@@ -62,20 +77,45 @@ class AttentionCase {
     }
     if (masks.allow) add_allow(plane, random);
     if (masks.block_q) add_blocks(masks, random);
-    if (masks.score_mod) args.score_mod.function = mod_tile;
+    if (masks.score_mod) args.score_mod = {mod_tile, &rule_};
   }
+  AttentionCase(const AttentionCase&) = delete;
+  AttentionCase& operator=(const AttentionCase&) = delete;
+
+  /// What the score_mod does, if there is one.
+  ScoreRule& rule() { return rule_; }
 
   bool allowed(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
     if (args.causal && k > q + args.causal_offset) return false;
     if (args.allow.data && !args.allow(b, h, q, k)) return false;
     if (args.blocks.block_q == 0) return true;
-    const auto block =
-        static_cast<std::size_t>(b * args.blocks.batch_stride + h * args.blocks.head_stride +
-                                 q / args.blocks.block_q * args.blocks.blocks_per_row + k / args.blocks.block_k);
+    const std::size_t block = block_of(b, h, q, k);
     if (kinds_[block] != 2) return kinds_[block] == 1;
     const std::int64_t bit = k % args.blocks.block_k, words = (args.blocks.block_k + 63) / 64;
     const std::int64_t word = bit_offsets_[block] + q % args.blocks.block_q * words + bit / 64;
     return (bits_[static_cast<std::size_t>(word)] >> (bit % 64) & 1) != 0;
+  }
+
+  /// allowed(), and neither the bias nor the score_mod blocks.
+  bool seen(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
+    if (!allowed(b, h, q, k)) return false;
+    if (args.bias.data && args.bias(b, h, q, k) == -std::numeric_limits<T>::infinity()) return false;
+    return !args.score_mod.function || !rule_.hides(q, k);
+  }
+  bool sees_any(std::int64_t b, std::int64_t h, std::int64_t q) const {
+    for (std::int64_t k = 0; k < shape_.num_keys; ++k) {
+      if (seen(b, h, q, k)) return true;
+    }
+    return false;
+  }
+
+  /// Has every mask there is block all keys of a query.
+  void block_query(std::int64_t b, std::int64_t h, std::int64_t q) {
+    for (std::int64_t k = 0; k < shape_.num_keys; ++k) {
+      if (args.bias.data) bias(b, h, q, k) = -std::numeric_limits<T>::infinity();
+      if (args.allow.data) allow_[static_cast<std::size_t>(&args.allow(b, h, q, k) - allow_.get())] = false;
+      if (args.blocks.block_q) kinds_[block_of(b, h, q, k)] = 0;
+    }
   }
 
   void run(Isa isa, Executor& executor) {
@@ -99,7 +139,7 @@ class AttentionCase {
   }
   void append_row(std::int64_t b, std::int64_t h, std::int64_t q, std::vector<T>& values) const {
     for (std::int64_t d = 0; d < shape_.value_dim; ++d) values.push_back(args.out(b, h, q, d));
-    values.push_back(args.lse(b, h, q));
+    if (args.lse.data) values.push_back(args.lse(b, h, q));
   }
 
   /// Compares with the oracle; `tolerance` is in units of epsilon, and large scores have large units.
@@ -111,7 +151,7 @@ class AttentionCase {
     for (std::int64_t b = 0; b < shape_.batch; ++b) {
       for (std::int64_t h = 0; h < shape_.heads; ++h) {
         for (std::int64_t q = 0; q < shape_.num_queries; ++q, ++row) {
-          const double lse = static_cast<double>(args.lse(b, h, q));
+          const double lse = args.lse.data ? static_cast<double>(args.lse(b, h, q)) : want.lse[row];
           const double row_bound = bound * (1 + (std::isfinite(want.lse[row]) ? std::abs(want.lse[row]) : 0));
           if (!(lse == want.lse[row]) && !(std::abs(lse - want.lse[row]) <= row_bound)) {
             return testing::AssertionFailure() << "lse[" << b << ", " << h << ", " << q << "]: expected "
@@ -160,7 +200,7 @@ class AttentionCase {
         return static_cast<double>(args.bias(b, h, q, k));
       };
     }
-    if (args.score_mod.function) rules.score_mod = test_score_mod<double>;
+    if (args.score_mod.function) rules.score_mod = rule_;
     return oracle::attention(shape, flat(args.q), flat(args.k), flat(args.v), rules);
   }
 
@@ -177,12 +217,17 @@ class AttentionCase {
     return values;
   }
 
-  static void mod_tile(const void*, T* scores, std::int64_t row_stride, std::int64_t batch, std::int64_t head,
+  std::size_t block_of(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
+    return static_cast<std::size_t>(b * args.blocks.batch_stride + h * args.blocks.head_stride +
+                                    q / args.blocks.block_q * args.blocks.blocks_per_row + k / args.blocks.block_k);
+  }
+
+  static void mod_tile(const void* state, T* scores, std::int64_t row_stride, std::int64_t batch, std::int64_t head,
                        std::int64_t query0, std::int64_t num_queries, std::int64_t key0, std::int64_t num_keys) {
     for (std::int64_t i = 0; i < num_queries; ++i) {
       for (std::int64_t j = 0; j < num_keys; ++j) {
         T& score = scores[i * row_stride + j];
-        score = test_score_mod<T>(score, batch, head, query0 + i, key0 + j);
+        score = (*static_cast<const ScoreRule*>(state))(score, batch, head, query0 + i, key0 + j);
       }
     }
   }
@@ -223,6 +268,7 @@ class AttentionCase {
   static std::int64_t kernels_ceil(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
   AttentionShape shape_;
+  ScoreRule rule_;
   Operand<T, 4> q_, k_, v_, out_;
   Operand<T, 3> lse_;
   std::unique_ptr<Operand<T, 4>> bias_;

@@ -50,10 +50,11 @@ void change_scores(const HeadMask<T>& mask, std::int64_t query, std::int64_t row
     for (int j = 0; j < kScoreVectors; ++j) {
       const auto bias = hn::Load(d, copy + j * kLanes<T>);
       const auto score = hn::Load(d, scores + j * kLanes<T>);
-      const auto seen = hn::And(hn::Ne(bias, blocked), hn::Ne(score, blocked));
+      // Not by "not equal", which is false for NaN on some instruction sets: a NaN blocks nothing, it is seen.
+      const auto seen = hn::Not(hn::Or(hn::Eq(bias, blocked), hn::Eq(score, blocked)));
       const auto changed = natural ? hn::Mul(hn::Add(score, bias), log2_e) : hn::MulAdd(bias, log2_e, score);
-      // lowest() times log2(e) would be -inf, which means blocked: a mask of finite numbers is none.
-      hn::Store(hn::Max(lowest, changed), d, scores + j * kLanes<T>);
+      // lowest() times log2(e) would be -inf, which means blocked: a mask of finite numbers is none. NaN stays.
+      hn::Store(hn::IfThenElse(hn::Lt(changed, lowest), lowest, changed), d, scores + j * kLanes<T>);
       std::uint8_t bytes[8] = {};
       hn::StoreMaskBits(d, seen, bytes);
       std::uint64_t word;
@@ -63,7 +64,8 @@ void change_scores(const HeadMask<T>& mask, std::int64_t query, std::int64_t row
   }
 }
 
-/// Folds a panel of scores into the row maxima, a vector per row.
+/// Folds a panel of scores into the row maxima, a vector per row. A NaN may get lost: its row is NaN by its weight,
+/// whatever the reference.
 template <class T>
 void update_maxima(std::int64_t rows, int vectors, const T* scores, const std::uint64_t* bits, T* maxima) {
   const Tag<T> d;
