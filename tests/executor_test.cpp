@@ -135,8 +135,14 @@ TEST(Executor, CallersOwn) {
   EXPECT_EQ(mine->runs, 1);
 }
 
-// A sanitizer's own memory does not fit the limit.
-#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// A sanitizer's own memory does not fit the limit. gcc and new clang define a macro, other clang knows a feature.
+#if defined(__has_feature)
+#define ENNEAD_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define ENNEAD_HAS_FEATURE(feature) 0
+#endif
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !ENNEAD_HAS_FEATURE(address_sanitizer) && !ENNEAD_HAS_FEATURE(thread_sanitizer)
 // Mutant: threads that did start are left joinable when the next one does not, which ends the process.
 TEST(Executor, ThreadsTheSystemHasNot) {
   const int child = fork();

@@ -64,6 +64,7 @@ void run_item(const AttentionArgs<float>& args, const AttentionQueue& queue, con
     split_queries({q.data + query * q.stride(0), {rows, q.size(1)}, q.strides}, worker.block);
     if (attend_block(mask, worker.head, query, rows, worker.block, output_of(args, mask, query))) {
       attend_exactly(args, mask, query, rows, worker.block, worker.exact);
+      if (args.score_mod.function) configure_tiles();
     }
   }
 }

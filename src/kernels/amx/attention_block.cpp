@@ -109,6 +109,7 @@ class HeadAttention {
       if (mask_.changes_scores() && (h % kHalvesPerWord != 0 || h + 1 == num_halves_)) {
         const std::int64_t p = h / kHalvesPerWord, at = p * kPanelKeys<float>;
         change_scores(mask_, tile.query, tile.rows, first_key + at, scratch_.scores + at, bits(p));
+        if (mask_.args->score_mod.function) configure_tiles();
       }
       if (tile.bounded) work = weights_work(h, kProducts * depth_);
       last = h;

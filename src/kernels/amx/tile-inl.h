@@ -30,21 +30,25 @@ constexpr std::int64_t kPanel = 2 * kSide;
 constexpr std::int64_t kStepBytes = kPlanes * 2 * kTileBytes;
 constexpr std::int64_t kPlaneBytes = 2 * kTileBytes;
 
-/// Tile registers in the shape that all kernels use, as long as this lives; no state is left behind.
+/// Gives the tile registers the shape that all kernels use; what they held is lost.
+inline void configure_tiles() {
+  struct alignas(64) Config {
+    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {};
+    std::uint8_t rows[16] = {};
+  } config;
+  for (int i = 0; i < 8; ++i) {
+    config.row_bytes[i] = 64;
+    config.rows[i] = kSide;
+  }
+  asm volatile("ldtilecfg %0" ::"m"(config));
+}
+
+/// The configured tile registers, as long as this lives; no state is left behind. Code of the caller that runs
+/// meanwhile (a score_mod) may leave them in any shape, or in none: configure_tiles() again after it.
 class TileRegisters {
  public:
-  TileRegisters() {
-    struct alignas(64) Config {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t row_bytes[16] = {};
-      std::uint8_t rows[16] = {};
-    } config;
-    for (int i = 0; i < 8; ++i) {
-      config.row_bytes[i] = 64;
-      config.rows[i] = kSide;
-    }
-    asm volatile("ldtilecfg %0" ::"m"(config));
-  }
+  TileRegisters() { configure_tiles(); }
   ~TileRegisters() { asm volatile("tilerelease"); }
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
