@@ -6,6 +6,7 @@
 
 #include "support/file_properties.h"
 #include "support/files.h"
+#include "support/source_dir.h"
 
 namespace ennead::test {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 void replay(const char* format, std::string (*problem_of)(const std::string&, const std::string&)) {
   const TempDir dir;
   int count = 0;
-  const std::filesystem::path corpus = std::filesystem::path(ENNEAD_SOURCE_DIR) / "fuzz" / "corpus" / format;
+  const std::filesystem::path corpus = std::filesystem::path(source_dir()) / "fuzz" / "corpus" / format;
   for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
     EXPECT_EQ(problem_of(entry.path().string(), dir / "scratch"), "") << entry.path();
     ++count;

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "support/source_dir.h"
+
 namespace ennead::test {
-std::string golden_path(const std::string& file) { return std::string(ENNEAD_SOURCE_DIR) + "/tests/golden/" + file; }
+std::string golden_path(const std::string& file) { return source_dir() + "/tests/golden/" + file; }
 
 GoldenFile::GoldenFile(const std::string& name) : file_(golden_path(name + ".safetensors")) {}
 
