@@ -253,5 +253,14 @@ TEST(CliDiff, FindsTheShortestEdit) {
   EXPECT_EQ(cli::diff_lines("", "a\n").size(), 1u);
 }
 
+// A loop that goes leaves its body as it was. Mutants: every line of the body shown as changed; a blank line
+// and a line of code taken for the same.
+TEST(CliDiff, IndentationIsNoChange) {
+  using cli::DiffLine;
+  const std::vector<DiffLine> expected{{'-', "for (;;) {"}, {' ', "a;"}, {' ', "b;"}, {'-', "}"}};
+  EXPECT_EQ(cli::diff_lines("for (;;) {\n  a;\n    b;\n}\n", "a;\nb;\n"), expected);
+  EXPECT_EQ(cli::diff_lines("  \n", "a\n").size(), 2u);
+}
+
 }  // namespace
 }  // namespace ennead::render

@@ -245,6 +245,39 @@ TYPED_TEST(Flex, Trace) {
 // -- block masks alone ------------------------------------------------------------------------
 
 // Mutants: memory taken before anybody asked whether it is there; blocks counted past 64 bits.
+// A mask made for a longer sequence serves a shorter one. Mutants: blocks of the cut mask counted by its own
+// row length; heads or batch items found at the cut mask's distance; pairs beyond the cut counted.
+TYPED_TEST(Flex, TopLeftOfALongerMask) {
+  const auto near = [](auto b, auto h, auto q, auto k) { return k - q < 3 + h && q - k < 100 + 10 * b; };
+  for (const std::int64_t block_size : {16, 128, 100}) {
+    const auto whole = create_block_mask(this->context_, near, 2, 3, 300, 290, block_size);
+    for (const auto& [num_queries, num_keys] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{300, 290}, {1, 1}, {129, 64}, {65, 257}, {200, 0}}) {
+      SCOPED_TRACE(sentence(num_queries, " queries, ", num_keys, " keys, blocks of ", block_size));
+      const auto operands =
+          test::random_operands<TypeParam>(this->context_, {2, 3, 3, num_queries, num_keys, 16, 8}, this->random_);
+      const auto cut = whole.top_left(num_queries, num_keys);
+      const auto made = create_block_mask(this->context_, near, 2, 3, num_queries, num_keys, block_size);
+      this->expect_right(operands, kDistance, near, cut);
+      const auto run = [&](const BlockMask& mask) {
+        return flex_attention(operands.query, operands.key, operands.value, no_score_mod, mask).output;
+      };
+      EXPECT_TRUE(same_bits(run(made), run(cut)));
+      EXPECT_EQ(cut.allowed_pairs(), made.allowed_pairs());
+    }
+  }
+}
+
+TEST(BlockMask, TopLeftRefusesWhatIsNotThere) {
+  const Context context = test::poisoned_context();
+  const auto mask = create_block_mask(context, CausalMask{}, 1, 1, 40, 30);
+  EXPECT_TRUE(test::refuses([&] { static_cast<void>(mask.top_left(41, 30)); }, {"40", "30", "41"}));
+  EXPECT_TRUE(test::refuses([&] { static_cast<void>(mask.top_left(40, 31)); }, {"40", "30", "31"}));
+  EXPECT_TRUE(test::refuses([&] { static_cast<void>(mask.top_left(-1, 30)); }, {"-1"}));
+  EXPECT_TRUE(test::refuses([&] { static_cast<void>(BlockMask().top_left(0, 0)); }, {"empty"}));
+  EXPECT_EQ(mask.top_left(10, 9).top_left(3, 2).num_keys(), 2);
+}
+
 TEST(BlockMask, RefusesWhatDoesNotFit) {
   const Context context = test::poisoned_context();
   EXPECT_TRUE(test::refuses([&] { create_block_mask(context, CausalMask{}, 1, 1, 1 << 26, 1 << 26, 1); },

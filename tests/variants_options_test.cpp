@@ -2,8 +2,10 @@
 // Masks, padding and returned weights, in the variants that take them; and what an inverted mask does.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "ennead/ops.h"
 #include "support/expect.h"
@@ -143,6 +145,38 @@ void random_options(const VariantInfo& info, const Context& context) {
 
 TEST_P(VariantOptions, RandomOptionsFloat) { random_options<float>(GetParam(), context_); }
 TEST_P(VariantOptions, RandomOptionsDouble) { random_options<double>(GetParam(), context_); }
+
+// Variants 7 and 8 are the module's lines written out. Mutants: the module or a variant changed alone.
+TEST_P(VariantPadding, IsTheModuleToTheBit) {
+  test::Random random(5);
+  const ModuleCase<float> given(context_, test::odd_config(kTokens), kBatch, kTokens);
+  const auto stacked = [](const Tensor<float>& query, const Tensor<float>& key, const Tensor<float>& value) {
+    const std::array parts{query, key, value};
+    return cat(std::span<const Tensor<float>>(parts), 0);
+  };
+  const auto& w = given.weights;
+  const MultiheadAttention<float> module(given.config.num_heads, stacked(w.W_query, w.W_key, w.W_value),
+                                         stacked(w.b_query, w.b_key, w.b_value), w.out_proj_weight, w.out_proj_bias);
+  const Dims shapes[] = {{kTokens, kTokens}, {kBatch * 3, kTokens, kTokens}, {kBatch, 1, 1, kTokens}};
+  for (const Dims& shape : shapes) {
+    for (const bool average : {false, true}) {
+      CallOptions<float> options;
+      options.attn_mask = AttentionMask<float>::allow(test::random_mask(context_, shape, random, 0.6));
+      options.key_padding_block = test::random_mask(context_, {kBatch, kTokens}, random, 0.3);
+      options.need_weights = GetParam().supports.need_weights;
+      options.average_attn_weights = average;
+      const auto expected = module(given.x, {.is_causal = given.config.is_causal,
+                                             .attn_mask = options.attn_mask,
+                                             .key_padding_block = options.key_padding_block,
+                                             .need_weights = options.need_weights,
+                                             .average_attn_weights = average});
+      const auto got = (*given.make(GetParam()))(given.x, options);
+      EXPECT_TRUE(test::same_bits(expected.output, got.output));
+      ASSERT_EQ(expected.attn_weights.empty(), got.attn_weights.empty());
+      EXPECT_TRUE(!options.need_weights || test::same_bits(expected.attn_weights, got.attn_weights));
+    }
+  }
+}
 
 // K2 (OpenVINO issue 31630). Masks that say nothing change nothing.
 TEST_P(VariantOptions, NeutralMasks) {

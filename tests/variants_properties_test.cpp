@@ -153,7 +153,8 @@ TEST_P(VariantProperties, AloneOrInABatch) {
   });
 }
 
-// Rows up to t do not depend on how many tokens follow: the same bits as a shorter sequence.
+// Rows up to t do not depend on how many tokens follow: the same bits as a shorter sequence. Mutant: the
+// block mask of a shorter call cut with the rows of the whole.
 TEST_P(VariantProperties, PrefixOfASequence) {
   test::for_each_isa([&](Isa isa) {
     const Context context = test::poisoned_context({.isa = isa});
@@ -162,6 +163,11 @@ TEST_P(VariantProperties, PrefixOfASequence) {
     const auto all = (*variant)(module.x);
     for (const std::int64_t t : {1, 2, 17, 63, 64, 129}) {
       const auto prefix = (*variant)(narrow(module.x, 1, 0, t));
+      // A mask made for more tokens blocks what one made for these does.
+      Config short_config = module.config;
+      short_config.context_length = t;
+      const auto made_for_it = make_variant(GetParam(), short_config, module.weights);
+      EXPECT_TRUE(test::same_bits(prefix, (*made_for_it)(narrow(module.x, 1, 0, t)))) << t;
       if (test::is_eager(GetParam())) {
         EXPECT_TRUE(test::close(test::to_doubles(head_rows(all, t)), prefix, {2e-6, 0})) << t;
       } else {

@@ -17,6 +17,13 @@ namespace {
 using test::ModuleCase;
 using test::refuses;
 
+/// Numbers that grow with the key, so that adding them changes every weight.
+Tensor<float> growing_bias(const Context& context, std::int64_t n) {
+  auto bias = Tensor<float>::full(context, {n, n}, 0);
+  for (std::int64_t i = 0; i < n * n; ++i) bias.data()[i] = static_cast<float>(i % n);
+  return bias;
+}
+
 class VariantRefusals : public test::OfEachVariant {
  protected:
   Context context_ = test::poisoned_context();
@@ -72,6 +79,48 @@ TEST_P(VariantRefusals, Weights) {
   config = module_.config;
   config.out_bias = false;
   EXPECT_TRUE(refuses([&] { make_variant(GetParam(), config, module_.weights); }, {"out_proj.bias"}));
+}
+
+// Every variant with every option: one that it takes changes the answer, any other is refused by name.
+// Mutants: an option that kSupports names and forward() does not read; one that check() does not look at.
+TEST_P(VariantRefusals, NoOptionIsDroppedSilently) {
+  using Change = void (*)(CallOptions<float>&, const Context&);
+  struct Option {
+    const char* name;
+    bool Supports::*taken;
+    Change set;
+  };
+  const Option all[] = {
+      {"attn_mask", &Supports::attn_mask,
+       [](CallOptions<float>& options, const Context& context) {
+         options.attn_mask = AttentionMask<float>::allow(Tensor<bool>::full(context, {5, 5}, false));
+       }},
+      {"attn_mask", &Supports::attn_mask,
+       [](CallOptions<float>& options, const Context& context) {
+         options.attn_mask = AttentionMask<float>::additive(growing_bias(context, 5));
+       }},
+      {"key_padding_mask", &Supports::key_padding_mask,
+       [](CallOptions<float>& options, const Context& context) {
+         options.key_padding_block = Tensor<bool>::full(context, {2, 5}, true);
+       }},
+      {"need_weights", &Supports::need_weights,
+       [](CallOptions<float>& options, const Context&) { options.need_weights = true; }},
+  };
+  const auto plain = (*variant_)(module_.x, {});
+  EXPECT_TRUE(plain.attn_weights.empty());
+  for (const Option& option : all) {
+    SCOPED_TRACE(option.name);
+    CallOptions<float> options;
+    option.set(options, context_);
+    if (!(GetParam().supports.*option.taken)) {
+      EXPECT_TRUE(refuses([&] { (*variant_)(module_.x, options); }, {option.name, std::string(GetParam().slug)}));
+      continue;
+    }
+    const auto result = (*variant_)(module_.x, options);
+    EXPECT_TRUE(!result.attn_weights.empty() || !test::same_bits(plain.output, result.output)) << "it changed nothing";
+  }
+  // Without options a variant is asked for what its module returns by default.
+  EXPECT_EQ(variant_->default_options().need_weights, GetParam().supports.need_weights);
 }
 
 // An option is honoured or refused, never ignored.

@@ -8,6 +8,14 @@
 namespace ennead::cli {
 namespace {
 
+/// Lines that differ in their indentation only are the same: a loop around them changes nothing in them.
+bool same_line(std::string_view a, std::string_view b) {
+  const auto unindented = [](std::string_view line) {
+    return line.substr(std::min(line.find_first_not_of(' '), line.size()));
+  };
+  return unindented(a) == unindented(b);
+}
+
 /// Every line with its kind, unchanged ones included.
 std::vector<DiffLine> full_diff(const std::vector<std::string_view>& before,
                                 const std::vector<std::string_view>& after) {
@@ -17,15 +25,15 @@ std::vector<DiffLine> full_diff(const std::vector<std::string_view>& before,
   const auto at = [m](std::size_t i, std::size_t j) { return i * (m + 1) + j; };
   for (std::size_t i = n; i-- > 0;) {
     for (std::size_t j = m; j-- > 0;) {
-      common[at(i, j)] =
-          before[i] == after[j] ? common[at(i + 1, j + 1)] + 1 : std::max(common[at(i + 1, j)], common[at(i, j + 1)]);
+      common[at(i, j)] = same_line(before[i], after[j]) ? common[at(i + 1, j + 1)] + 1
+                                                        : std::max(common[at(i + 1, j)], common[at(i, j + 1)]);
     }
   }
   std::vector<DiffLine> lines;
   std::size_t i = 0, j = 0;
   while (i < n || j < m) {
-    if (i < n && j < m && before[i] == after[j]) {
-      lines.push_back({' ', before[i]});
+    if (i < n && j < m && same_line(before[i], after[j])) {
+      lines.push_back({' ', after[j]});
       ++i, ++j;
     } else if (i < n && (j == m || common[at(i + 1, j)] >= common[at(i, j + 1)])) {
       lines.push_back({'-', before[i++]});

@@ -18,7 +18,8 @@ struct DiffLine {
 };
 
 /// A shortest edit by the longest common subsequence, with `context` unchanged lines around changes.
-/// The lines point into the two texts.
+/// A line of another indentation counts as unchanged and is shown as it is after. The lines point into
+/// the two texts.
 std::vector<DiffLine> diff_lines(std::string_view before, std::string_view after, std::size_t context = 3);
 
 }  // namespace ennead::cli

@@ -33,12 +33,18 @@ class BlockMask {
 
   std::int64_t batch() const { return data_->batch; }
   std::int64_t heads() const { return data_->heads; }
-  std::int64_t num_queries() const { return data_->num_queries; }
-  std::int64_t num_keys() const { return data_->num_keys; }
+  std::int64_t num_queries() const { return num_queries_; }
+  std::int64_t num_keys() const { return num_keys_; }
   std::int64_t block_size() const { return data_->block_size; }
   std::int64_t query_blocks() const { return blocks_in(num_queries()); }
   std::int64_t key_blocks() const { return blocks_in(num_keys()); }
 
+  /// The same rule for the first `num_queries` queries and `num_keys` keys, for a shorter sequence than
+  /// the mask was made for. Shares the blocks: nothing is evaluated or copied. Throws Error where the
+  /// mask is empty or smaller.
+  BlockMask top_left(std::int64_t num_queries, std::int64_t num_keys) const;
+
+  /// A block that top_left() cuts keeps the kind of the whole block.
   Kind kind(std::int64_t b, std::int64_t h, std::int64_t query_block, std::int64_t key_block) const {
     return static_cast<Kind>(data_->kinds[static_cast<std::size_t>(index(b, h, query_block, key_block))]);
   }
@@ -46,13 +52,15 @@ class BlockMask {
   /// Pairs (b, h, q, k) that may see each other.
   std::int64_t allowed_pairs() const;
 
-  /// The blocks as the kernels read them.
+  /// The blocks as the kernels read them, before any top_left().
   struct Data {
     std::int64_t batch = 1, heads = 1, num_queries = 0, num_keys = 0, block_size = 0;
     std::vector<std::uint8_t> kinds;        ///< Kind of [batch][heads][query_block][key_block]
     std::vector<std::int64_t> bit_offsets;  ///< as kinds: where a partial block starts in bits
     std::vector<std::uint64_t> bits;        ///< block_size rows of words_per_row() words a block
     std::int64_t words_per_row() const { return (block_size + 63) / 64; }
+    std::int64_t blocks_per_row() const { return (num_keys + block_size - 1) / block_size; }
+    std::int64_t blocks_per_head() const { return (num_queries + block_size - 1) / block_size * blocks_per_row(); }
   };
   const Data& data() const { return *data_; }
 
@@ -64,10 +72,11 @@ class BlockMask {
  private:
   std::int64_t blocks_in(std::int64_t length) const { return (length + block_size() - 1) / block_size(); }
   std::int64_t index(std::int64_t b, std::int64_t h, std::int64_t query_block, std::int64_t key_block) const {
-    return ((b * heads() + h) * query_blocks() + query_block) * key_blocks() + key_block;
+    return (b * heads() + h) * data_->blocks_per_head() + query_block * data_->blocks_per_row() + key_block;
   }
 
   std::shared_ptr<const Data> data_;
+  std::int64_t num_queries_ = 0, num_keys_ = 0;
 };
 
 /// Evaluates `mask_mod` once for all later calls, on the threads of `context`.

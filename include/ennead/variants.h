@@ -36,10 +36,15 @@ class Variant {
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
 
-  /// x [batch, num_tokens, d_in] -> [batch, num_tokens, d_out]. Throws Error (expected, got) on a
-  /// wrong shape, more tokens than context_length, or an option this variant does not take.
-  Tensor<T> operator()(const Tensor<T>& x);
-  CallResult<T> operator()(const Tensor<T>& x, const CallOptions<T>& options);
+  /// x [batch, num_tokens, d_in] -> [batch, num_tokens, d_out], with default_options(). Throws Error
+  /// (expected, got) on a wrong shape, more tokens than context_length, or an option this variant
+  /// does not take.
+  Tensor<T> operator()(const Tensor<T>& x) const;
+  CallResult<T> operator()(const Tensor<T>& x, const CallOptions<T>& options) const;
+
+  /// What a call without options asks for: nothing, and of a variant that can return the weights those
+  /// too, because the module that it follows returns them unless it is told not to.
+  CallOptions<T> default_options() const;
 
   /// Training mode: dropout acts (variants 1-4). Throws Error where dropout > 0 cannot be honoured.
   void train(bool on = true);
@@ -58,13 +63,12 @@ class Variant {
 
  protected:
   Variant(int number, const Config& config) : config_(config), number_(number) {}
-  virtual Tensor<T> forward(const Tensor<T>& x) = 0;
-  /// For variants that take options: override and list them in supports().
-  virtual CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>& options);
-
-  Config config_;
+  /// One call. x and the options have passed check(): an option that kSupports does not name is not
+  /// set here, so that a variant which takes none may leave `options` unread.
+  virtual CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>& options) const = 0;
 
  private:
+  Config config_;
   int number_;
   bool training_ = false;
 };

@@ -26,18 +26,25 @@ Refusal check_block_mask(const BlockMask::Data& sizes) {
   return {};
 }
 
+/// How many of the first `count` bits are set.
+std::int64_t bits_below(const std::uint64_t* words, std::int64_t count) {
+  std::int64_t set = 0;
+  for (; count >= 64; count -= 64) set += std::popcount(*words++);
+  return count == 0 ? set : set + std::popcount(*words & ((std::uint64_t{1} << count) - 1));
+}
+
 /// Builds a mask in two passes, so that memory is taken once and in between: first the kind of every
 /// block, then the bits of the partial ones.
 class Builder {
  public:
   Builder(BlockMask::Data& mask, const BlockMask::RowFunction& row) : mask_(mask), row_(row) {
-    query_blocks_ = (mask.num_queries + mask.block_size - 1) / mask.block_size;
-    key_blocks_ = (mask.num_keys + mask.block_size - 1) / mask.block_size;
+    blocks_per_head_ = mask.blocks_per_head();
+    key_blocks_ = mask.blocks_per_row();
     words_ = static_cast<std::size_t>(mask.words_per_row());
   }
 
-  std::int64_t blocks_per_plane() const { return query_blocks_ * key_blocks_; }
-  std::int64_t num_blocks() const { return mask_.batch * mask_.heads * blocks_per_plane(); }
+  std::int64_t blocks_per_head() const { return blocks_per_head_; }
+  std::int64_t num_blocks() const { return mask_.batch * mask_.heads * blocks_per_head_; }
 
   /// @param words memory for one row of bits
   void find_kind(std::int64_t block, std::uint64_t* words) {
@@ -84,9 +91,8 @@ class Builder {
   Corner corner(std::int64_t block) const {
     Corner at{};
     at.key = block % key_blocks_ * mask_.block_size;
-    block /= key_blocks_;
-    at.query = block % query_blocks_ * mask_.block_size;
-    block /= query_blocks_;
+    at.query = block % blocks_per_head_ / key_blocks_ * mask_.block_size;
+    block /= blocks_per_head_;
     at.head = block % mask_.heads;
     at.batch = block / mask_.heads;
     at.num_queries = std::min(mask_.block_size, mask_.num_queries - at.query);
@@ -101,7 +107,7 @@ class Builder {
 
   BlockMask::Data& mask_;
   const BlockMask::RowFunction& row_;
-  std::int64_t query_blocks_ = 0, key_blocks_ = 0;
+  std::int64_t blocks_per_head_ = 0, key_blocks_ = 0;
   std::size_t words_ = 0;
 };
 
@@ -113,7 +119,7 @@ BlockMask BlockMask::build(const Context& context, Data sizes, RowFunction row) 
   Builder builder(*mask, row);
   // The bits of partial blocks come on top; how many there are is not known yet.
   constexpr std::size_t kBytesPerBlock = sizeof(std::uint8_t) + sizeof(std::int64_t);
-  require(check_sizes({mask->batch, mask->heads, builder.blocks_per_plane()}, kBytesPerBlock));
+  require(check_sizes({mask->batch, mask->heads, builder.blocks_per_head()}, kBytesPerBlock));
   const std::size_t bytes = static_cast<std::size_t>(builder.num_blocks()) * kBytesPerBlock;
   if (const std::size_t available = base::available_memory_bytes(); bytes > available) {
     raise(sentence("create_block_mask: expected a mask that fits into the ", available,
@@ -133,7 +139,21 @@ BlockMask BlockMask::build(const Context& context, Data sizes, RowFunction row) 
   executor.run(builder.num_blocks(), [&](std::int64_t block, int) { builder.fill_bits(block); });
   BlockMask result;
   result.data_ = mask;
+  result.num_queries_ = mask->num_queries;
+  result.num_keys_ = mask->num_keys;
   return result;
+}
+
+BlockMask BlockMask::top_left(std::int64_t num_queries, std::int64_t num_keys) const {
+  if (empty()) raise("BlockMask::top_left: expected a block mask, got an empty one");
+  if (num_queries < 0 || num_queries > num_queries_ || num_keys < 0 || num_keys > num_keys_) {
+    raise(sentence("BlockMask::top_left: expected at most ", num_queries_, " queries and ", num_keys_, " keys, got ",
+                   num_queries, " and ", num_keys));
+  }
+  BlockMask cut = *this;
+  cut.num_queries_ = num_queries;
+  cut.num_keys_ = num_keys;
+  return cut;
 }
 
 bool BlockMask::allowed(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
@@ -148,13 +168,18 @@ bool BlockMask::allowed(std::int64_t b, std::int64_t h, std::int64_t q, std::int
 
 std::int64_t BlockMask::allowed_pairs() const {
   std::int64_t pairs = 0;
-  for (std::uint64_t word : data_->bits) pairs += std::popcount(word);
-  for (std::int64_t b = 0; b < batch() * heads(); ++b) {
+  const auto words_per_row = static_cast<std::size_t>(data_->words_per_row());
+  for (std::int64_t plane = 0; plane < batch() * heads(); ++plane) {
     for (std::int64_t query_block = 0; query_block < query_blocks(); ++query_block) {
       const std::int64_t rows = std::min(block_size(), num_queries() - query_block * block_size());
       for (std::int64_t key_block = 0; key_block < key_blocks(); ++key_block) {
         const std::int64_t keys = std::min(block_size(), num_keys() - key_block * block_size());
-        if (kind(b / heads(), b % heads(), query_block, key_block) == Kind::full) pairs += rows * keys;
+        const auto block = static_cast<std::size_t>(index(plane / heads(), plane % heads(), query_block, key_block));
+        const auto kind = static_cast<Kind>(data_->kinds[block]);
+        if (kind == Kind::full) pairs += rows * keys;
+        if (kind != Kind::partial) continue;
+        const std::uint64_t* words = data_->bits.data() + data_->bit_offsets[block];
+        for (std::int64_t row = 0; row < rows; ++row, words += words_per_row) pairs += bits_below(words, keys);
       }
     }
   }

@@ -28,12 +28,12 @@ Refusal check_fits(const BlockMask& mask, const attention::ScoreShape& shape) {
 kernels::BlockMaskArgs as_arguments(const BlockMask& mask) {
   if (mask.empty()) return {};
   const BlockMask::Data& data = mask.data();
-  const std::int64_t blocks_per_head = mask.query_blocks() * mask.key_blocks();
+  const std::int64_t blocks_per_head = data.blocks_per_head();
   kernels::BlockMaskArgs blocks;
   blocks.block_q = blocks.block_k = data.block_size;
   blocks.head_stride = data.heads == 1 ? 0 : blocks_per_head;
   blocks.batch_stride = data.batch == 1 ? 0 : data.heads * blocks_per_head;
-  blocks.blocks_per_row = mask.key_blocks();
+  blocks.blocks_per_row = data.blocks_per_row();
   blocks.kinds = data.kinds.data();
   blocks.bit_offsets = data.bit_offsets.data();
   blocks.bits = data.bits.data();

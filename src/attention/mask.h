@@ -34,6 +34,26 @@ Tensor<T> with_four_axes(const Tensor<T>& mask, const ScoreShape& shape) {
   return Tensor<T>(mask.storage(), mask.data(), sizes, strides);
 }
 
+/// `mask`, and of the keys only those that are no padding: permissions combined by AND, the bias apart.
+/// @param key_padding_block [batch, num_keys], true: padding; empty: `mask` alone
+/// @return a mask that broadcasts to [batch, num_heads, num_queries, num_keys]
+template <class T>
+AttentionMask<T> with_key_padding(const AttentionMask<T>& mask, const Tensor<bool>& key_padding_block,
+                                  std::int64_t num_heads, Where where = Where::current()) {
+  if (key_padding_block.empty()) return mask;
+  const std::int64_t batch = key_padding_block.size(0), num_keys = key_padding_block.size(1);
+  const Tensor<bool> tokens = AttentionMask<T>::block(key_padding_block, where).allowed;
+  const Tensor<bool> keys(tokens.storage(), tokens.data(), {batch, 1, 1, num_keys},
+                          {tokens.stride(0), 0, 0, tokens.stride(1)});
+  AttentionMask<T> both = mask;
+  both.allowed = keys;
+  if (!mask.allowed.empty()) {
+    const ScoreShape shape{batch, num_heads, mask.allowed.size(-2), num_keys};
+    both.allowed = logical_and(with_four_axes(mask.allowed, shape), keys, where);
+  }
+  return both;
+}
+
 /// A mask that fits `shape`, as the kernels read it: every axis in full, stride 0 where it repeats.
 template <class T>
 View<const T, 4> broadcast(const Tensor<T>& mask, const ScoreShape& shape) {

@@ -33,20 +33,6 @@ Refusal check_module(std::int64_t num_heads, const Tensor<T>& in_proj_weight, co
   return {};
 }
 
-/// All masks of a call as one: permissions combined by AND, the bias apart.
-template <class T>
-AttentionMask<T> combine(const AttentionMask<T>& attn_mask, const Tensor<bool>& key_padding_block,
-                         const attention::ScoreShape& shape, Where where) {
-  if (key_padding_block.empty()) return attn_mask;
-  AttentionMask<T> combined = attn_mask;
-  const Tensor<bool> tokens = AttentionMask<T>::block(key_padding_block, where).allowed;
-  const Tensor<bool> keys(tokens.storage(), tokens.data(), {shape.batch, 1, 1, shape.num_keys},
-                          {tokens.stride(0), 0, 0, tokens.stride(1)});
-  combined.allowed =
-      attn_mask.allowed.empty() ? keys : logical_and(attention::with_four_axes(attn_mask.allowed, shape), keys, where);
-  return combined;
-}
-
 }  // namespace
 
 template <class T>
@@ -87,8 +73,7 @@ typename MultiheadAttention<T>::Result MultiheadAttention<T>::operator()(const T
 
   AttentionOptions<T> attention;
   attention.is_causal = options.is_causal;
-  attention.attn_mask = combine(options.attn_mask, options.key_padding_block,
-                                attention::ScoreShape{batch, num_heads_, num_tokens, num_tokens}, where);
+  attention.attn_mask = attention::with_key_padding(options.attn_mask, options.key_padding_block, num_heads_, where);
   const Tensor<T> context_vec = scaled_dot_product_attention(parts[0], parts[1], parts[2], attention, where).output;
 
   Result result;

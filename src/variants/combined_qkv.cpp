@@ -22,8 +22,8 @@ class CombinedQkv final : public Variant<T> {
         mask_(causal_mask(weights.W_query.context(), config.is_causal ? config.context_length : 0)) {}
 
  protected:
-  Tensor<T> forward(const Tensor<T>& x) override {
-    const Config& config = this->config_;
+  CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>&) const override {
+    const Config& config = this->config();
     const std::int64_t b = x.size(0);
     const std::int64_t num_tokens = x.size(1);
 
@@ -33,9 +33,7 @@ class CombinedQkv final : public Variant<T> {
     // [split] [3, b, num_heads, num_tokens, head_dim]
     qkv = permute(view(qkv, {b, num_tokens, 3, config.num_heads, config.head_dim()}), {2, 0, 3, 1, 4});
     const auto parts = unbind(qkv, 0);
-    const auto& queries = parts[0];
-    const auto& keys = parts[1];
-    const auto& values = parts[2];
+    const auto &queries = parts[0], &keys = parts[1], &values = parts[2];
 
     // [score] [b, num_heads, num_tokens, num_tokens]
     auto attn_scores = matmul(queries, transpose(keys, -2, -1));
@@ -52,7 +50,7 @@ class CombinedQkv final : public Variant<T> {
 
     // [merge] [b, num_tokens, d_out]
     context_vec = view(contiguous(context_vec), {b, num_tokens, config.d_out});
-    return out_proj_(context_vec);
+    return {out_proj_(context_vec), {}};
   }
 
  private:

@@ -27,38 +27,39 @@ class Einsum final : public Variant<T> {
         mask_(causal_mask(weights.W_query.context(), config.is_causal ? config.context_length : 0)) {}
 
  protected:
-  Tensor<T> forward(const Tensor<T>& x) override {
-    const Config& config = this->config_;
+  CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>&) const override {
+    const Config& config = this->config();
     const std::int64_t b = x.size(0);
     const std::int64_t num_tokens = x.size(1);
 
     // [project] [b, num_tokens, d_out]
-    auto queries = biased(einsum("bnd,do->bno", x, W_query_), b_query_);
     auto keys = biased(einsum("bnd,do->bno", x, W_key_), b_key_);
+    auto queries = biased(einsum("bnd,do->bno", x, W_query_), b_query_);
     auto values = biased(einsum("bnd,do->bno", x, W_value_), b_value_);
 
     // [split] [b, num_heads, num_tokens, head_dim]
     const Dims heads{b, num_tokens, config.num_heads, config.head_dim()};
-    queries = transpose(view(queries, heads), 1, 2);
     keys = transpose(view(keys, heads), 1, 2);
+    queries = transpose(view(queries, heads), 1, 2);
     values = transpose(view(values, heads), 1, 2);
 
     // [score] [b, num_heads, num_tokens, num_tokens]
-    auto attn_scores = einsum("bhnd,bhmd->bhnm", queries, keys) / std::sqrt(static_cast<double>(keys.size(-1)));
+    auto attn_scores = einsum("bhnd,bhmd->bhnm", queries, keys);
 
     // [mask]
     if (config.is_causal) masked_fill_(attn_scores, top_left(mask_, num_tokens), kMinusInfinity);
 
-    // [softmax]
+    // [softmax] the raw scores are freed: one score matrix less in memory than in 2
+    attn_scores = attn_scores / std::sqrt(static_cast<double>(keys.size(-1)));
     auto attn_weights = softmax(attn_scores);
     attn_weights = dropout(attn_weights, {config.dropout, this->training()});
 
-    // [mix] [b, num_heads, num_tokens, head_dim]
-    auto context_vec = einsum("bhnm,bhmd->bhnd", attn_weights, values);
+    // [mix] [b, num_tokens, num_heads, head_dim]
+    auto context_vec = transpose(einsum("bhnm,bhmd->bhnd", attn_weights, values), 1, 2);
 
     // [merge] [b, num_tokens, d_out]
-    context_vec = view(contiguous(transpose(context_vec, 1, 2)), {b, num_tokens, config.d_out});
-    return biased(einsum("bno,op->bnp", context_vec, out_weight_), out_bias_);
+    context_vec = view(contiguous(context_vec), {b, num_tokens, config.d_out});
+    return {biased(einsum("bno,op->bnp", context_vec, out_weight_), out_bias_), {}};
   }
 
  private:

@@ -26,10 +26,8 @@ class ExplicitMask final : public Variant<T> {
         allowed_(make_mask(weights.W_query.context(), config)) {}
 
  protected:
-  Tensor<T> forward(const Tensor<T>& x) override { return forward(x, {}).output; }
-
-  CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>& options) override {
-    const Config& config = this->config_;
+  CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>& options) const override {
+    const Config& config = this->config();
     const std::int64_t b = x.size(0);
     const std::int64_t num_tokens = x.size(1);
 
@@ -39,9 +37,7 @@ class ExplicitMask final : public Variant<T> {
     // [split] [3, b, num_heads, num_tokens, head_dim]
     qkv = permute(view(qkv, {b, num_tokens, 3, config.num_heads, config.head_dim()}), {2, 0, 3, 1, 4});
     const auto parts = unbind(qkv, 0);
-    const auto& queries = parts[0];
-    const auto& keys = parts[1];
-    const auto& values = parts[2];
+    const auto &queries = parts[0], &keys = parts[1], &values = parts[2];
 
     // [score] [mask] [softmax] [mix] [b, num_heads, num_tokens, head_dim]
     auto attn_mask = options.attn_mask;

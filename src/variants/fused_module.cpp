@@ -18,9 +18,9 @@ class FusedModule final : public Variant<T> {
       : Variant<T>(number, config), module_(config, weights) {}
 
  protected:
-  Tensor<T> forward(const Tensor<T>& x) override {
+  CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>&) const override {
     // [project] [split] [score] [mask] [softmax] [mix] [merge]
-    return multi_head_attention(x, module_);
+    return {multi_head_attention(x, module_), {}};
   }
 
  private:

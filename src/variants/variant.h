@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "ennead/ops.h"
 #include "ennead/variants.h"
@@ -20,10 +21,17 @@ inline Tensor<bool> top_left(const Tensor<bool>& mask, std::int64_t n) {
   return narrow(narrow(mask, 0, 0, n), 1, 0, n);
 }
 
-/// Rows [start, start + length) of a weight, or of a bias that may not be there.
+/// A projection for each head, made of the head's own rows of a weight [d_out, d_in] and of a bias
+/// that may not be there.
 template <class T>
-Tensor<T> rows(const Tensor<T>& weight, std::int64_t start, std::int64_t length) {
-  return weight.empty() ? weight : narrow(weight, 0, start, length);
+std::vector<Linear<T>> per_head(const Tensor<T>& weight, const Tensor<T>& bias, std::int64_t num_heads) {
+  const std::int64_t head_dim = weight.size(0) / num_heads;
+  std::vector<Linear<T>> heads;
+  for (std::int64_t head = 0; head < num_heads; ++head) {
+    heads.emplace_back(narrow(weight, 0, head * head_dim, head_dim),
+                       bias.empty() ? bias : narrow(bias, 0, head * head_dim, head_dim));
+  }
+  return heads;
 }
 
 /// Three weights (or biases, which may not be there) one above the other.

@@ -129,20 +129,21 @@ Refusal Variant<T>::check(const Tensor<T>& x, const CallOptions<T>& options) con
 }
 
 template <class T>
-Tensor<T> Variant<T>::operator()(const Tensor<T>& x) {
-  require(check(x, {}));
-  return forward(x);
+CallOptions<T> Variant<T>::default_options() const {
+  CallOptions<T> options;
+  options.need_weights = info().supports.need_weights;
+  return options;
 }
 
 template <class T>
-CallResult<T> Variant<T>::operator()(const Tensor<T>& x, const CallOptions<T>& options) {
+Tensor<T> Variant<T>::operator()(const Tensor<T>& x) const {
+  return (*this)(x, default_options()).output;
+}
+
+template <class T>
+CallResult<T> Variant<T>::operator()(const Tensor<T>& x, const CallOptions<T>& options) const {
   require(check(x, options));
   return forward(x, options);
-}
-
-template <class T>
-CallResult<T> Variant<T>::forward(const Tensor<T>& x, const CallOptions<T>&) {
-  return {forward(x), {}};
 }
 
 template <class T>

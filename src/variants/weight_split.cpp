@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Idea:         one big product each for Q, K and V; heads are a view of the result, not a loop.
-// Changes from: 1, the loop over heads becomes a batch axis of one product.
+// Changes from: 1, the loop over heads becomes a batch axis: [split] makes it, [merge] takes it back.
 // Keeps:        the order of steps, the score matrix.
 // Materialises: Q, K, V and context (4 x 25.2 MB), scores, scaled scores and weights (3 x 403 MB).
 // Matmuls:      3 projections, 1 batched scores, 1 batched mix, 1 output projection: 6.
@@ -23,8 +23,8 @@ class WeightSplit final : public Variant<T> {
         mask_(causal_mask(weights.W_query.context(), config.is_causal ? config.context_length : 0)) {}
 
  protected:
-  Tensor<T> forward(const Tensor<T>& x) override {
-    const Config& config = this->config_;
+  CallResult<T> forward(const Tensor<T>& x, const CallOptions<T>&) const override {
+    const Config& config = this->config();
     const std::int64_t b = x.size(0);
     const std::int64_t num_tokens = x.size(1);
 
@@ -40,7 +40,7 @@ class WeightSplit final : public Variant<T> {
     values = transpose(view(values, heads), 1, 2);
 
     // [score] [b, num_heads, num_tokens, num_tokens]
-    auto attn_scores = matmul(queries, transpose(keys, 2, 3));
+    auto attn_scores = matmul(queries, transpose(keys, -2, -1));
 
     // [mask]
     if (config.is_causal) masked_fill_(attn_scores, top_left(mask_, num_tokens), kMinusInfinity);
@@ -54,7 +54,7 @@ class WeightSplit final : public Variant<T> {
 
     // [merge] [b, num_tokens, d_out]
     context_vec = view(contiguous(context_vec), {b, num_tokens, config.d_out});
-    return out_proj_(context_vec);
+    return {out_proj_(context_vec), {}};
   }
 
  private:
