@@ -118,11 +118,11 @@ class AttentionCase {
     }
   }
 
-  void run(Isa isa, Executor& executor) {
+  void run(Isa isa, Executor& executor, Fill fill = Fill::nan) {
     const auto& kernels = kernels::kernels_for<T>(isa);
     out_.poison();
     lse_.poison();
-    AlignedBuffer<std::byte> scratch(kernels.attention_scratch(args, executor.num_threads()));
+    AlignedBuffer<std::byte> scratch(kernels.attention_scratch(args, executor.num_threads()), fill);
     kernels.attention(executor, args, scratch.data());
     stayed_inside_ = out_.intact() && lse_.intact() && scratch.intact();
   }

@@ -25,20 +25,24 @@ double rounding_bound(double scale, std::int64_t terms) {
   return scale * eps * (4 + static_cast<double>(terms)) + static_cast<double>(std::numeric_limits<T>::min());
 }
 
+/// What memory holds before a call: each byte. Used without having been written, NaN shows in a result where it is
+/// multiplied; an ordinary number shows where NaN would be noticed and mended (AMX computes such rows in another way).
+enum class Fill : unsigned char { nan = 0xff, ordinary_number = 0x3f };
+
 /// 64-byte aligned memory that holds a pattern, with a band of it behind the end.
 template <class T>
 class AlignedBuffer {
  public:
-  explicit AlignedBuffer(std::size_t elements)
+  explicit AlignedBuffer(std::size_t elements, Fill fill = Fill::nan)
       : bytes_(elements * sizeof(T)),
+        fill_(static_cast<unsigned char>(fill)),
         memory_(static_cast<unsigned char*>(std::aligned_alloc(64, (bytes_ + kBand + 63) / 64 * 64))) {
-    // Every float made of these bytes is NaN, so that using what was not written shows.
-    std::fill(memory_.get(), memory_.get() + bytes_ + kBand, static_cast<unsigned char>(0xff));
+    std::fill(memory_.get(), memory_.get() + bytes_ + kBand, fill_);
   }
   T* data() { return reinterpret_cast<T*>(memory_.get()); }
   bool intact() const {
     for (std::size_t i = 0; i < kBand; ++i) {
-      if (memory_[bytes_ + i] != 0xff) return false;
+      if (memory_[bytes_ + i] != fill_) return false;
     }
     return true;
   }
@@ -49,6 +53,7 @@ class AlignedBuffer {
   };
   static constexpr std::size_t kBand = 256;
   std::size_t bytes_;
+  unsigned char fill_;
   std::unique_ptr<unsigned char[], Free> memory_;
 };
 
