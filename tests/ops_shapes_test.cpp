@@ -77,6 +77,10 @@ TEST(Shapes, TransposePermuteNarrowSelect) {
     }
   });
   EXPECT_EQ(to_string(narrow(x, 0, 2, 0).sizes()), "[0, 3, 4]");
+  // An empty tensor has no memory to point into.
+  const auto empty = counting(context, {2, 0, 4});
+  EXPECT_EQ(narrow(empty, 2, 1, 2).data(), empty.data());
+  EXPECT_EQ(to_string(select(empty, 0, 1).sizes()), "[0, 4]");
   EXPECT_TRUE(refuses([&] { narrow(x, 1, 2, 2); }, {"3", "2"}));
   EXPECT_TRUE(refuses([&] { narrow(x, 1, -1, 2); }));
   EXPECT_TRUE(refuses([&] { select(x, 1, 3); }, {"3"}));

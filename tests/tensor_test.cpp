@@ -110,6 +110,12 @@ TEST(View, AddressesLikeTheTensor) {
   EXPECT_EQ(view.num_elements(), 24);
 }
 
+// Mutant: an offset added to no memory, as of an empty tensor: undefined, which shows in a constant expression.
+TEST(View, PartOfNoMemoryIsNoMemory) {
+  constexpr View<float, 3> none{nullptr, {2, 3, 4}, {12, 4, 1}};
+  static_assert(none[1].data == nullptr && none[1][2].data == nullptr);
+}
+
 // The one loop under all element-wise operations: random sizes, layouts, broadcasts and threads.
 // Mutants: axes merged that differ in one operand; the last piece of a row lost; stride 0 ignored.
 TEST(ForEachElement, RandomShapesAgainstIndexing) {

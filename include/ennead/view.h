@@ -47,10 +47,11 @@ struct View {
     return data[offset];
   }
 
-  /// Fixes the first axis at `index`.
+  /// Fixes the first axis at `index`. Part of a View that is not given, or of an empty tensor, is not given either:
+  /// there is no memory to point into.
   constexpr View<T, Rank - 1> operator[](std::int64_t index) const requires(Rank > 1) {
     View<T, Rank - 1> rest;
-    rest.data = data + index * strides[0];
+    rest.data = data == nullptr ? nullptr : data + index * strides[0];
     for (std::size_t axis = 1; axis < Rank; ++axis) {
       rest.sizes[axis - 1] = sizes[axis];
       rest.strides[axis - 1] = strides[axis];

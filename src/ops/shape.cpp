@@ -155,7 +155,8 @@ Tensor<T> narrow(const Tensor<T>& x, int axis, std::int64_t start, std::int64_t 
   }
   Dims sizes = x.sizes();
   sizes[at] = length;
-  Tensor<T> y(x.storage(), x.data() + start * x.stride(at), sizes, x.strides());
+  T* const first = x.data() == nullptr ? nullptr : x.data() + start * x.stride(at);  // an empty tensor has no memory
+  Tensor<T> y(x.storage(), first, sizes, x.strides());
   if constexpr (kHasGradient<T>) {
     if (Tape* tape = ops::recording_tape(x.context(), x)) {
       // The gradient stands where the part stood, zeros elsewhere.
