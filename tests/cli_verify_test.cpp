@@ -116,5 +116,23 @@ TEST(CliVerify, RefusesWhatDoesNotFit) {
       test::refuses([&] { verify(numbered({5}), work, {}); }, {"checking needs ", "float64 loops", "expected"}));
 }
 
+// Mutant: a row with large scores taken for one with small ones: then variant 1 misses its own tolerance, and the
+// others at times twice its error.
+TEST(CliVerify, LargeInputsAreNoFault) {
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+      Work work;
+      work.shape = {2, 70, 48, 60, 3, seed % 2 == 0, true};  // more rows than the oracle computes
+      work.precision = precision;
+      work.seed = seed;
+      work.isa = default_isa();
+      work.x_deviation = 1e4;
+      const Verification verification = verify(numbered({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), work, {});
+      for (const Verdict& verdict : verification.verdicts) EXPECT_TRUE(verdict.ok) << verdict.worst;
+      EXPECT_GT(verification.verdicts.front().max_abs_err, 1e-12);  // x is as large as it was asked to be
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ennead::cli

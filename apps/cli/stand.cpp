@@ -25,6 +25,9 @@ Stand<T>::Stand(const Work& work, const Context& where)
       pass(work.pass),
       weights(Weights<T>::random(context, config, work.seed)),
       x(random_input<T>(context, work.shape.batch, work.shape.num_tokens, work.shape.d_in, work.seed + 1)) {
+  if (work.x_deviation != 1 && !context.dry_run()) {
+    for (std::int64_t i = 0; i < x.num_elements(); ++i) x.data()[i] *= static_cast<T>(work.x_deviation);
+  }
   if (pass == Pass::forward_backward) {
     d_output = random_input<T>(context, work.shape.batch, work.shape.num_tokens, work.shape.d_out, work.seed + 2);
   }

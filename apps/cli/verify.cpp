@@ -29,10 +29,9 @@ std::vector<double> doubles(const Tensor<T>& tensor) {
   return std::vector<double>(data, data + tensor.num_elements());
 }
 
-/// The oracle's rows of every batch item, [batch][rows * d_out]; items are independent, so they are
-/// spread over the threads.
+/// The oracle's rows of every batch item; items are independent, so they are spread over the threads.
 template <class T>
-std::vector<std::vector<double>> oracle_rows(const Stand<T>& stand, const std::vector<std::int64_t>& rows) {
+std::vector<oracle::JudgedRows> oracle_rows(const Stand<T>& stand, const std::vector<std::int64_t>& rows) {
   const Weights<T>& weights = stand.weights;
   oracle::Module module;
   module.d_in = stand.config.d_in;
@@ -50,13 +49,14 @@ std::vector<std::vector<double>> oracle_rows(const Stand<T>& stand, const std::v
   rules.causal = stand.config.is_causal;
 
   const std::int64_t batch = stand.x.size(0), num_tokens = stand.x.size(1), item = num_tokens * stand.x.size(2);
-  std::vector<std::vector<double>> expected(static_cast<std::size_t>(batch));
+  constexpr double kEpsilon = static_cast<double>(std::numeric_limits<T>::epsilon());
+  std::vector<oracle::JudgedRows> expected(static_cast<std::size_t>(batch));
   std::atomic<bool> no_memory = false;
   const auto one_item = [&](std::int64_t b, int) {
     const T* first = stand.x.data() + b * item;
     try {
       expected[static_cast<std::size_t>(b)] =
-          oracle::module_rows(module, std::vector<double>(first, first + item), 1, num_tokens, rules, rows);
+          oracle::judged_rows(module, std::vector<double>(first, first + item), 1, num_tokens, rules, rows, kEpsilon);
     } catch (const std::bad_alloc&) {
       no_memory = true;  // a task must not throw
     }
@@ -67,20 +67,31 @@ std::vector<std::vector<double>> oracle_rows(const Stand<T>& stand, const std::v
   return expected;
 }
 
+/// How far rounding may move any of the sampled rows; what is not known, beside NaN and infinity, does not count.
+double largest_rounding(const std::vector<oracle::JudgedRows>& rows) {
+  double largest = 0;
+  for (const oracle::JudgedRows& item : rows) {
+    for (const double rounding : item.rounding) {
+      if (std::isfinite(rounding)) largest = std::max(largest, rounding);
+    }
+  }
+  return largest;
+}
+
 /// Compares the sampled rows of one output with the oracle's.
 template <class T>
-void judge_by_oracle(const Tensor<T>& output, const std::vector<std::vector<double>>& expected,
+void judge_by_oracle(const Tensor<T>& output, const std::vector<oracle::JudgedRows>& expected,
                      const std::vector<std::int64_t>& rows, const oracle::Tolerance& tolerance, Verdict& verdict) {
   const std::int64_t num_tokens = output.size(1), d_out = output.size(2);
   double closest = -1;  // error / allowed of the worst item so far
   for (std::size_t b = 0; b < expected.size(); ++b) {
     std::vector<double> got;
-    got.reserve(expected[b].size());
+    got.reserve(expected[b].out.size());
     for (const std::int64_t row : rows) {
       const T* first = output.data() + (static_cast<std::int64_t>(b) * num_tokens + row) * d_out;
       got.insert(got.end(), first, first + d_out);
     }
-    const oracle::Comparison comparison = oracle::compare(expected[b], got, d_out, tolerance);
+    const oracle::Comparison comparison = oracle::compare(expected[b].out, got, d_out, tolerance, expected[b].rounding);
     verdict.ok = verdict.ok && comparison.ok;
     verdict.max_abs_err = std::max(verdict.max_abs_err, comparison.max_abs_err);
     const double excess = std::abs(comparison.expected - comparison.got) / comparison.tolerance;
@@ -197,7 +208,7 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
   Verification result;
   result.rows_checked = static_cast<std::int64_t>(rows.size());
   options.progress("computing the right answer in float64");
-  const std::vector<std::vector<double>> expected = oracle_rows(stand, rows);
+  const std::vector<oracle::JudgedRows> expected = oracle_rows(stand, rows);
 
   std::optional<double> error_of_first;
   PassResult<T> reference;
@@ -227,7 +238,8 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
     if (reference.output.empty()) {
       reference = std::move(pass);
     } else {
-      const double allowed_error = error_of_first.value_or(oracle::first_tolerance(kEpsilon).absolute);
+      const double allowed_error =
+          std::max(error_of_first.value_or(oracle::first_tolerance(kEpsilon).absolute), largest_rounding(expected));
       const oracle::Comparison full =
           compare_outputs(reference.output, pass.output, oracle::tolerance_between(allowed_error, kEpsilon));
       if (!full.ok && verdict.ok) {
@@ -259,10 +271,11 @@ std::size_t bytes_to_verify(const std::vector<const VariantInfo*>& order, const 
   const double weights = 3 * d_in * d_out + d_out * d_out + 4 * d_out, x = batch * tokens * d_in;
   const double item = tokens * d_out, output = batch * item, expected = wide * batch * rows * d_out;
 
-  // Each thread that has an item widens its x and holds its keys, values, queries, context and result; the
+  // Each thread that has an item widens its x and holds its keys, values, queries, context, what rounding
+  // moves it by, and result; the
   // rows of x that are asked for are gathered in a vector that grows.
   const double items_at_once = std::min(batch, static_cast<double>(work.threads));
-  const double loops = wide * items_at_once * (tokens * d_in + 2 * item + tokens + rows * (2 * d_in + 3 * d_out));
+  const double loops = wide * items_at_once * (tokens * d_in + 2 * item + 4 * tokens + rows * (2 * d_in + 4 * d_out));
   const double in_oracle = (element + wide) * weights + element * x + loops + expected;
 
   double largest_pass = 0;

@@ -22,6 +22,7 @@ struct Work {
   Pass pass = Pass::forward;
   Precision precision = Precision::float32;
   std::uint64_t seed = 1;
+  double x_deviation = 1;  ///< standard deviation of x, whose numbers are normally distributed about 0
   int threads = 1;
   Isa isa = Isa::scalar;
 

@@ -40,7 +40,7 @@ Tolerance tolerance_against_first(double error_of_first, double epsilon, double 
 Tolerance tolerance_between(double error_of_first, double epsilon) { return {4 * error_of_first, 4 * epsilon}; }
 
 Comparison compare(std::span<const double> expected, std::span<const double> got, std::int64_t row_length,
-                   const Tolerance& tolerance) {
+                   const Tolerance& tolerance, std::span<const double> rounding) {
   Comparison result;
   const auto refuse = [&](const auto&... parts) {
     std::ostringstream out;
@@ -58,11 +58,15 @@ Comparison compare(std::span<const double> expected, std::span<const double> got
   if (row_length <= 0 || expected.size() % length != 0) {
     return refuse("expected rows of ", row_length, " numbers, got ", expected.size(), " numbers in all");
   }
+  if (!rounding.empty() && rounding.size() != expected.size() / length) {
+    return refuse("expected the rounding of ", expected.size() / length, " rows, got that of ", rounding.size());
+  }
 
   result.count = static_cast<std::int64_t>(expected.size());
   double worst_excess = -kInfinity;
   for (std::size_t row = 0; row < expected.size() / length; ++row) {
-    const double allowed = tolerance.absolute + tolerance.relative * scale(expected.subspan(row * length, length));
+    double allowed = tolerance.absolute + tolerance.relative * scale(expected.subspan(row * length, length));
+    if (!rounding.empty() && std::isfinite(rounding[row])) allowed = std::max(allowed, kRoundingFactor * rounding[row]);
     for (std::size_t column = 0; column < length; ++column) {
       const std::size_t at = row * length + column;
       const double err = error(expected[at], got[at]);

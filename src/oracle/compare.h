@@ -10,7 +10,8 @@
 
 namespace ennead::oracle {
 
-/// A row passes when each of its errors is <= absolute + relative * (largest |expected| of that row).
+/// A row passes when each of its errors is <= absolute + relative * (largest |expected| of that row), or
+/// <= kRoundingFactor * what rounding may move that row by, where that is known.
 struct Tolerance {
   double absolute = 0;
   double relative = 0;
@@ -18,6 +19,10 @@ struct Tolerance {
 
 /// A forward result may be this many times worse than variant 1's, a gradient that many.
 inline constexpr double kForwardFactor = 2, kGradientFactor = 3;
+
+/// An error of this many times the estimate of oracle/rounding.h is no fault: the estimate is a root of a sum
+/// of squares, and the largest of many errors is above it. The ten stay below 1.5 for x of any size.
+inline constexpr double kRoundingFactor = 3;
 
 /// What variant 1 itself must keep for N(0, 1) inputs: 2e-5 in float32, as many units of the last
 /// place in other types. `epsilon` is std::numeric_limits<T>::epsilon().
@@ -42,8 +47,11 @@ struct Comparison {
 };
 
 /// Compares row by row. NaN must meet NaN, and an infinity the same infinity.
+/// @param rounding of each row, from judged_rows(): how far rounding may move it. A row with large scores is
+///   ill-conditioned, and then a variant is not wrong whose error is more than a few times variant 1's. Empty, or
+///   not finite for a row: the tolerance alone counts.
 Comparison compare(std::span<const double> expected, std::span<const double> got, std::int64_t row_length,
-                   const Tolerance& tolerance);
+                   const Tolerance& tolerance, std::span<const double> rounding = {});
 
 /// "row 3, column 17: expected 0.25, got 0.26 (error 0.01, allowed 2e-05); 12 of 768 numbers are off"
 std::string describe(const Comparison& comparison);

@@ -7,6 +7,8 @@
 #include <limits>
 #include <span>
 
+#include "oracle/rounding.h"
+
 namespace ennead::oracle {
 namespace {
 
@@ -50,10 +52,11 @@ struct Position {
 };
 
 /// One query against all keys: row j of k and v starts at j * stride.
-/// Writes num_keys weights and value_dim outputs, and returns the log-sum-exp.
+/// Writes num_keys weights and value_dim outputs, and returns the log-sum-exp. Writes num_keys scores too, as they go
+/// into the softmax, unless `scores` is null.
 double attend(const Position& at, const Rules& rules, const double* q, const double* k, const double* v,
               std::int64_t num_keys, std::int64_t head_dim, std::int64_t value_dim, std::int64_t key_stride,
-              std::int64_t value_stride, double* weights, double* out) {
+              std::int64_t value_stride, double* weights, double* out, double* scores = nullptr) {
   const double scale = rules.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim)));
 
   // [mask] [score] What is blocked is not read.
@@ -72,6 +75,8 @@ double attend(const Position& at, const Rules& rules, const double* q, const dou
     weights[j] = score + bias;
     if (weights[j] > largest) largest = weights[j];
   }
+
+  if (scores != nullptr) std::copy(weights, weights + num_keys, scores);
 
   // [softmax] A NaN score is not larger than anything, but makes the sum, and so the row, NaN.
   double sum = 0;
@@ -138,15 +143,17 @@ AttentionOutput module_attention(const Module& module, const std::vector<double>
                    split(module.W_value, module.b_value), rules);
 }
 
-std::vector<double> module_rows(const Module& module, const std::vector<double>& x, std::int64_t batch,
-                                std::int64_t num_tokens, const Rules& rules, const std::vector<std::int64_t>& rows) {
+JudgedRows judged_rows(const Module& module, const std::vector<double>& x, std::int64_t batch, std::int64_t num_tokens,
+                       const Rules& rules, const std::vector<std::int64_t>& rows, double epsilon) {
   std::vector<std::int64_t> wanted = rows;
   if (wanted.empty()) wanted = sample_rows(num_tokens, num_tokens);
   const std::int64_t d_in = module.d_in, d_out = module.d_out, heads = module.num_heads, head_dim = d_out / heads;
   const std::int64_t num_rows = static_cast<std::int64_t>(wanted.size());
+  const double scale = rules.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim)));
 
+  JudgedRows result;
   std::vector<double> context(index(batch * num_rows * d_out));
-  std::vector<double> weights(index(num_tokens));
+  std::vector<double> weights(index(num_tokens)), scores(index(num_tokens)), moves(index(num_rows * d_out));
   for (std::int64_t b = 0; b < batch; ++b) {
     const std::span<const double> x_b(x.data() + b * num_tokens * d_in, index(num_tokens * d_in));
     std::vector<double> x_rows;
@@ -156,15 +163,32 @@ std::vector<double> module_rows(const Module& module, const std::vector<double>&
     const std::vector<double> queries = project(x_rows, module.W_query, module.b_query, d_in, d_out);
     const std::vector<double> keys = project(x_b, module.W_key, module.b_key, d_in, d_out);
     const std::vector<double> values = project(x_b, module.W_value, module.b_value, d_in, d_out);
+    const Rounding rounding(module, x_b, epsilon);
+    double* context_b = context.data() + b * num_rows * d_out;
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t r = 0; r < num_rows; ++r) {
-        attend({b, h, wanted[index(r)]}, rules, queries.data() + r * d_out + h * head_dim, keys.data() + h * head_dim,
-               values.data() + h * head_dim, num_tokens, head_dim, head_dim, d_out, d_out, weights.data(),
-               context.data() + (b * num_rows + r) * d_out + h * head_dim);
+        const double *q = queries.data() + r * d_out + h * head_dim, *k = keys.data() + h * head_dim;
+        const double* v = values.data() + h * head_dim;
+        const std::int64_t at = r * d_out + h * head_dim;
+        const double lse = attend({b, h, wanted[index(r)]}, rules, q, k, v, num_tokens, head_dim, head_dim, d_out,
+                                  d_out, weights.data(), context_b + at, scores.data());
+        if (epsilon == 0) continue;
+        rounding.attended(
+            {wanted[index(r)], h, num_tokens, head_dim, d_out, scale, q, k, v, scores.data(), lse, context_b + at},
+            moves.data() + at);
       }
     }
+    for (std::int64_t r = 0; r < num_rows && epsilon > 0; ++r) {
+      result.rounding.push_back(rounding.projected(context_b + r * d_out, moves.data() + r * d_out));
+    }
   }
-  return project(context, module.out_weight, module.out_bias, d_out, d_out);
+  result.out = project(context, module.out_weight, module.out_bias, d_out, d_out);
+  return result;
+}
+
+std::vector<double> module_rows(const Module& module, const std::vector<double>& x, std::int64_t batch,
+                                std::int64_t num_tokens, const Rules& rules, const std::vector<std::int64_t>& rows) {
+  return judged_rows(module, x, batch, num_tokens, rules, rows, 0).out;
 }
 
 std::vector<std::int64_t> sample_rows(std::int64_t num_tokens, std::int64_t count) {

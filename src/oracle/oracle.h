@@ -45,6 +45,15 @@ AttentionOutput attention(const AttentionShape& shape, const std::vector<double>
 std::vector<double> module_rows(const Module& module, const std::vector<double>& x, std::int64_t batch,
                                 std::int64_t num_tokens, const Rules& rules, const std::vector<std::int64_t>& rows);
 
+/// Those rows, and how far rounding may move each of them; see oracle/rounding.h.
+struct JudgedRows {
+  std::vector<double> out;       // [batch, rows, d_out]
+  std::vector<double> rounding;  // [batch, rows]: the most that any number of the row moves
+};
+/// @param epsilon std::numeric_limits<T>::epsilon() of the type that is judged
+JudgedRows judged_rows(const Module& module, const std::vector<double>& x, std::int64_t batch, std::int64_t num_tokens,
+                       const Rules& rules, const std::vector<std::int64_t>& rows, double epsilon);
+
 /// What happens inside the module before the heads are merged: out is [batch, num_heads, num_tokens, head_dim].
 AttentionOutput module_attention(const Module& module, const std::vector<double>& x, std::int64_t batch,
                                  std::int64_t num_tokens, const Rules& rules);
