@@ -17,8 +17,8 @@ ROOT = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).r
 LAYERS = ["base", "kernels", "ops", "attention", "variants", "io", "apps"]
 # Where the public headers belong; a header that is not named here belongs to its own layer's folder name.
 HEADER_LAYER = {
-    **dict.fromkeys(["arena", "context", "cpu", "dtype", "error", "executor", "function_ref", "tape", "tensor", "trace",
-                     "version", "view"], "base"),
+    **dict.fromkeys(["arena", "context", "cpu", "dtype", "error", "executor", "function_ref", "packed_byte", "tape",
+                     "tensor", "trace", "version", "view"], "base"),
     "ops": "ops",
     "attention": "attention", "flex": "attention", "module": "attention",
     "variants": "variants",
@@ -26,7 +26,7 @@ HEADER_LAYER = {
     "ennead": "apps",
 }
 # Kernels know memory and workers, nothing of tensors.
-KERNEL_HEADERS = {"cpu", "dtype", "error", "executor", "function_ref", "view"}
+KERNEL_HEADERS = {"cpu", "dtype", "error", "executor", "function_ref", "packed_byte", "view"}
 SOURCE = {".h", ".cpp"}
 
 
@@ -120,6 +120,46 @@ def simd_only_in_kernels(root):
                       "vector code belongs into src/kernels")
 
 
+# The headers of src/kernels that its own folders may use, and others only these.
+KERNEL_ROOMS = {
+    "scalar": {"scalar"},
+    "shared": {"shared"},
+    "simd": {"simd", "shared"},
+    "amx": {"amx", "shared"},
+}
+# What amx does not get right, the vector kernels compute: their one door.
+AMX_MAY_INCLUDE = {"kernels/simd/attention/forward/worker-inl.h"}
+DEFINITION = re.compile(r"^(?:struct|class|enum class|using)\s+(\w+)|^(?:inline )?constexpr [\w:<>]+\s*\*?\s+(\w+)(?:\s*=|\(|<)", re.M)
+
+
+def kernels_keep_to_their_rooms(root):
+    shared = {}
+    for path in files(root, "src/kernels/shared"):
+        for found in DEFINITION.finditer(code(path)):
+            shared[found.group(1) or found.group(2)] = path.relative_to(root)
+    for path in files(root, "include", "src", "apps", "bench"):
+        parts = path.relative_to(root).parts
+        where, text = path.relative_to(root), code(path)
+        in_kernels = parts[:2] == ("src", "kernels")
+        room = parts[2] if in_kernels and len(parts) > 3 else None
+        for number, line in enumerate(text.splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s*"(kernels/(\w+)/[\w./-]+)"', line)
+            if not match or match.group(1) == "kernels/" + "/".join(parts[2:]):
+                continue
+            if not in_kernels:
+                yield f"{where}:{number}: the door to the kernels is kernels/kernels.h: {match.group(1)}"
+            elif room and match.group(2) not in KERNEL_ROOMS[room] and not (room == "amx" and match.group(1) in AMX_MAY_INCLUDE):
+                yield f"{where}:{number}: {room} includes from another room: {match.group(1)}"
+        if room not in ("simd", "amx"):
+            continue
+        if "HWY_NAMESPACE {" in text:
+            yield f"{where}: expected the namespace HWY_NAMESPACE::{room}, got HWY_NAMESPACE"
+        for found in DEFINITION.finditer(text):
+            name = found.group(1) or found.group(2)
+            if name in shared:
+                yield f"{where}: {name} is defined in {shared[name]} too"
+
+
 def variants_hold_the_idea_only(root):
     paths = list(files(root, "src/variants"))
     yield from search(root, paths, r"^\s*#\s*(if|ifdef|ifndef|elif|pragma(?!\s+once))\b|\b(malloc|calloc|realloc|free)\s*\("
@@ -187,7 +227,7 @@ def sources_are_tidy(root):
                 yield f"{where}:{number}: trailing space"
 
 
-RULES = [includes_point_down, threads_in_one_file, library_is_silent, no_hidden_state, simd_only_in_kernels,
+RULES = [includes_point_down, threads_in_one_file, library_is_silent, no_hidden_state, simd_only_in_kernels, kernels_keep_to_their_rooms,
          variants_hold_the_idea_only, flags_are_portable, variants_are_listed_and_short, sources_are_tidy]
 
 # rule -> a file and a text that break it (SPDX and the like added where the rule is about something else).
@@ -200,6 +240,11 @@ BREAKS = {
                         ("include/ennead/a.h", "if (bad) abort();"), ("src/attention/a.cpp", 'getenv("HOME");')],
     no_hidden_state: [("src/ops/a.cpp", "thread_local int x;"), ("src/ops/a.cpp", "  static int calls = 0;")],
     simd_only_in_kernels: [("src/ops/a.cpp", "#include <hwy/highway.h>"), ("src/variants/a.cpp", "_mm256_add_ps(a, b);")],
+    kernels_keep_to_their_rooms: [("src/kernels/amx/gemm/a-inl.h", '#include "kernels/simd/gemm/block-inl.h"'),
+                                  ("src/kernels/simd/a.cpp", '#include "kernels/amx/split/planes-inl.h"'),
+                                  ("src/kernels/shared/a-inl.h", '#include "kernels/simd/gemm/block-inl.h"'),
+                                  ("src/ops/a.cpp", '#include "kernels/scalar/products.h"'),
+                                  ("src/kernels/amx/a-inl.h", "namespace ennead::kernels::HWY_NAMESPACE {")],
     variants_hold_the_idea_only: [("src/variants/a.cpp", "#ifdef __AVX2__\n#endif"), ("src/variants/a.cpp", "auto* p = new float[3];")],
     flags_are_portable: [("cmake/options.cmake", "target_compile_options(x INTERFACE -march=native)")],
     variants_are_listed_and_short: [("src/variants/variants.def", 'ENNEAD_VARIANT(1, gone, "Gone", 0, "x")'),
@@ -230,6 +275,16 @@ class Architecture(unittest.TestCase):
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text(text + "\n")
                     self.assertNotEqual(list(rule(root)), [], "the rule does not see it")
+
+    def test_a_name_of_the_kernels_means_one_thing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in [("shared/a-inl.h", "constexpr std::int64_t kStepKeys = 256;\n"),
+                               ("amx/a-inl.h", "constexpr std::int64_t kStepKeys = 128;\n")]:
+                path = root / "src/kernels" / name
+                path.parent.mkdir(parents=True)
+                path.write_text(text)
+            self.assertEqual(len(list(kernels_keep_to_their_rooms(root))), 1)
 
     def test_comments_and_strings_are_no_code(self):
         with tempfile.TemporaryDirectory() as folder:

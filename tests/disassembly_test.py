@@ -38,7 +38,7 @@ def main():
     # The files that hold all tiles, and one with tile registers.
     with tempfile.TemporaryDirectory() as folder:
         objects = []
-        for name in ("simd/tile", "simd/attention_block", "amx/attention_block", "amx/peak"):
+        for name in ("simd/gemm/register_tiles", "simd/attention/forward/block", "amx/attention/forward/block", "amx/gemm/products"):
             objects.append(pathlib.Path(folder) / f"{name.replace('/', '-')}.o")
             subprocess.run(
                 [clang, *FLAGS, f"-I{SOURCE}/src", f"-I{SOURCE}/include", "-c",

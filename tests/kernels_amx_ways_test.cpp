@@ -77,7 +77,7 @@ TEST(KernelsAmxWays, OnlyWildRowsAndColumnsOfLinearArePlain) {
   for (const int threads : {1, 2}) {
     for (const bool wild : {false, true}) {
       Product product(wild);
-      AlignedBuffer<float> packed(kernels.packed_elements(kColumns, kDepth));
+      AlignedBuffer<PackedByte> packed(kernels.packed_bytes(kColumns, kDepth));
       kernels.pack_weights(product.w.view(), packed.data());
       const kernels::LinearArgs<float> args{product.x.view(), packed.data(), nullptr, product.y.mutable_view()};
       AlignedBuffer<std::byte> scratch(kernels.linear_scratch(args, threads));

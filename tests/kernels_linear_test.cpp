@@ -26,7 +26,7 @@ testing::AssertionResult linear_is_right(Isa isa, Executor& executor, Shape shap
   Operand<T, 2> y({m, n}, random);
   y.poison();
 
-  AlignedBuffer<T> packed(kernels.packed_elements(n, k));
+  AlignedBuffer<PackedByte> packed(kernels.packed_bytes(n, k));
   kernels.pack_weights(w.view(), packed.data());
   const kernels::LinearArgs<T> args{x.view(), packed.data(), bias ? b.view().data : nullptr, y.mutable_view()};
   AlignedBuffer<std::byte> scratch(kernels.linear_scratch(args, executor.num_threads()));
@@ -57,7 +57,7 @@ testing::AssertionResult run_linear(Isa isa, Executor& executor, const Operand<f
                                     Operand<float, 2>& y) {
   const auto& kernels = kernels::kernels_for<float>(isa);
   y.poison();
-  AlignedBuffer<float> packed(kernels.packed_elements(w.view().size(0), w.view().size(1)));
+  AlignedBuffer<PackedByte> packed(kernels.packed_bytes(w.view().size(0), w.view().size(1)));
   kernels.pack_weights(w.view(), packed.data());
   const kernels::LinearArgs<float> args{x.view(), packed.data(), nullptr, y.mutable_view()};
   AlignedBuffer<std::byte> scratch(kernels.linear_scratch(args, executor.num_threads()));
@@ -228,7 +228,7 @@ TEST(KernelsLinear, SameBitsForAnyThreadsAndNeighbours) {
   const Operand<float, 2> x({kRows, kDepth}, random, Layout::contiguous), w({kColumns, kDepth}, random);
   for_each_isa([&](Isa isa) {
     const auto& kernels = kernels::kernels_for<float>(isa);
-    AlignedBuffer<float> packed(kernels.packed_elements(kColumns, kDepth));
+    AlignedBuffer<PackedByte> packed(kernels.packed_bytes(kColumns, kDepth));
     kernels.pack_weights(w.view(), packed.data());
     const auto run = [&](int threads, std::int64_t first_row, std::int64_t rows) {
       const auto executor = make_thread_pool(threads);

@@ -36,7 +36,7 @@ void scale_some_rows(Operand<T, 4>& operand, Random& random) {
 }
 
 template <class T>
-testing::AssertionResult matmul_is_right(Isa isa, Executor& executor, Shape shape, bool accumulate, Random& random,
+testing::AssertionResult matmul_is_right(Isa isa, Executor& executor, Shape shape, Random& random,
                                          bool any_size = false) {
   const auto& kernels = kernels::kernels_for<T>(isa);
   const auto [p_size, q_size, m, n, k] = shape;
@@ -46,20 +46,18 @@ testing::AssertionResult matmul_is_right(Isa isa, Executor& executor, Shape shap
     if (random.coin()) scale_some_rows(b, random);
   }
   Operand<T, 4> c({p_size, q_size, m, n}, random);
-  const std::vector<T> before = c.values();
-  if (!accumulate) c.poison();
-  const T alpha = random.coin() ? T(1) : static_cast<T>(random.normal());
+  c.poison();
+  const Sum<T> alpha = random.coin() ? Sum<T>(1) : static_cast<Sum<T>>(random.normal());
 
-  const kernels::MatmulArgs<T> args{a.view(), b.view(), c.mutable_view(), alpha, accumulate};
+  const kernels::MatmulArgs<T> args{a.view(), b.view(), c.mutable_view(), alpha};
   AlignedBuffer<std::byte> scratch(kernels.matmul_scratch(args, executor.num_threads()));
   kernels.matmul(executor, args, scratch.data());
 
-  std::size_t at = 0;
   for (std::int64_t p = 0; p < p_size; ++p) {
     for (std::int64_t q = 0; q < q_size; ++q) {
       for (std::int64_t i = 0; i < m; ++i) {
-        for (std::int64_t j = 0; j < n; ++j, ++at) {
-          double sum = accumulate ? static_cast<double>(before[at]) : 0.0, scale = std::abs(sum);
+        for (std::int64_t j = 0; j < n; ++j) {
+          double sum = 0, scale = 0;
           for (std::int64_t l = 0; l < k; ++l) {
             const double product = static_cast<double>(alpha) * static_cast<double>(a.view()(p, q, i, l)) *
                                    static_cast<double>(b.view()(p, q, l, j));
@@ -90,7 +88,7 @@ void random_shapes(int threads) {
     for (int i = 0; i < 400; ++i) {
       const Shape shape{random.integer(0, 3), random.integer(1, 3), random.integer(0, 40), random.integer(0, 70),
                         random.integer(0, 70)};
-      ASSERT_TRUE(matmul_is_right<T>(isa, *executor, shape, random.coin(), random)) << "round " << i;
+      ASSERT_TRUE(matmul_is_right<T>(isa, *executor, shape, random)) << "round " << i;
     }
   });
 }
@@ -108,7 +106,7 @@ TEST(KernelsMatmul, RowsOfAnySize) {
       for (int i = 0; i < 60; ++i) {
         const Shape shape{random.integer(1, 5), random.integer(1, 3), random.integer(1, 40), random.integer(1, 70),
                           random.integer(1, 40)};
-        ASSERT_TRUE(matmul_is_right<float>(isa, *executor, shape, random.coin(), random, true)) << "round " << i;
+        ASSERT_TRUE(matmul_is_right<float>(isa, *executor, shape, random, true)) << "round " << i;
       }
     });
   }
@@ -130,7 +128,7 @@ TEST(KernelsMatmul, InfiniteColumns) {
           }
           const float infinity = std::numeric_limits<float>::infinity();
           b.mutable_view()(0, 0, 4, column) = alpha == 1 ? infinity : 0x1p40F;
-          const kernels::MatmulArgs<float> args{a.view(), b.view(), c.mutable_view(), alpha, false};
+          const kernels::MatmulArgs<float> args{a.view(), b.view(), c.mutable_view(), alpha};
           const auto& kernels = kernels::kernels_for<float>(isa);
           AlignedBuffer<std::byte> scratch(kernels.matmul_scratch(args, threads));
           kernels.matmul(*executor, args, scratch.data());
@@ -152,19 +150,19 @@ TEST(KernelsMatmul, ManyBlocks) {
     const auto executor = make_thread_pool(threads);
     for_each_isa([&](Isa isa) {
       for (const Shape shape : {Shape{1, 1, 1300, 40, 5}, Shape{1, 2, 14, 33, 2100}, Shape{9, 1, 310, 7, 600}}) {
-        ASSERT_TRUE(matmul_is_right<float>(isa, *executor, shape, random.coin(), random));
+        ASSERT_TRUE(matmul_is_right<float>(isa, *executor, shape, random));
       }
     });
   }
 }
 
-/// c[i, j] of contiguous a and b, alpha and what c held, in float64; how far off c may be.
+/// c[i, j] of contiguous a and b and alpha, in float64; how far off c may be.
 struct Expected {
   double value, bound;
 };
 Expected expected_element(const std::vector<float>& a, const std::vector<float>& b, std::int64_t columns,
-                          std::int64_t depth, double alpha, double before, std::int64_t i, std::int64_t j) {
-  double sum = before, scale = std::abs(before);
+                          std::int64_t depth, double alpha, std::int64_t i, std::int64_t j) {
+  double sum = 0, scale = 0;
   for (std::int64_t l = 0; l < depth; ++l) {
     const double product = alpha * static_cast<double>(a[static_cast<std::size_t>(i * depth + l)]) *
                            static_cast<double>(b[static_cast<std::size_t>(l * columns + j)]);
@@ -174,8 +172,8 @@ Expected expected_element(const std::vector<float>& a, const std::vector<float>&
   return {sum, rounding_bound<float>(scale, depth + 2)};
 }
 
-// Mutants: whether b may be split is asked without alpha; a row that may not be split is added to c twice, is judged
-// by the first chunk of its depth alone, or takes others with it.
+// Mutants: whether b may be split is asked without alpha; a row that may not be split is judged by the first chunk of
+// its depth alone, or takes others with it.
 TEST(KernelsMatmul, WildValues) {
   constexpr std::int64_t kRows = 70, kColumns = 37;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -196,25 +194,21 @@ TEST(KernelsMatmul, WildValues) {
       for (std::int64_t l = 0; l < depth; ++l) a[static_cast<std::size_t>(40 * depth + l)] *= 1e-30F;
       for_each_isa([&](Isa isa) {
         const auto& kernels = kernels::kernels_for<float>(isa);
-        for (const bool accumulate : {false, true}) {
-          std::vector<float> c(kRows * kColumns, 1.5F);
-          const kernels::MatmulArgs<float> args{View<const float, 4>::contiguous(a.data(), {1, 1, kRows, depth}),
-                                                View<const float, 4>::contiguous(b.data(), {1, 1, depth, kColumns}),
-                                                View<float, 4>::contiguous(c.data(), {1, 1, kRows, kColumns}), alpha,
-                                                accumulate};
-          AlignedBuffer<std::byte> scratch(kernels.matmul_scratch(args, 1));
-          kernels.matmul(*executor, args, scratch.data());
-          for (std::int64_t i = 0; i < kRows; ++i) {
-            for (std::int64_t j = 0; j < kColumns; ++j) {
-              const double got = static_cast<double>(c[static_cast<std::size_t>(i * kColumns + j)]);
-              const auto [value, bound] =
-                  expected_element(a, b, kColumns, depth, static_cast<double>(alpha), accumulate ? 1.5 : 0.0, i, j);
-              const bool right = std::isfinite(value) ? std::abs(value - got) <= bound
-                                 : std::isnan(value)  ? std::isnan(got)
-                                                      : value == got;
-              ASSERT_TRUE(right) << name(isa) << " depth " << depth << " alpha " << alpha << " c[" << i << ", " << j
-                                 << "]: expected " << value << ", got " << got;
-            }
+        std::vector<float> c(kRows * kColumns, 1.5F);
+        const kernels::MatmulArgs<float> args{View<const float, 4>::contiguous(a.data(), {1, 1, kRows, depth}),
+                                              View<const float, 4>::contiguous(b.data(), {1, 1, depth, kColumns}),
+                                              View<float, 4>::contiguous(c.data(), {1, 1, kRows, kColumns}), alpha};
+        AlignedBuffer<std::byte> scratch(kernels.matmul_scratch(args, 1));
+        kernels.matmul(*executor, args, scratch.data());
+        for (std::int64_t i = 0; i < kRows; ++i) {
+          for (std::int64_t j = 0; j < kColumns; ++j) {
+            const double got = static_cast<double>(c[static_cast<std::size_t>(i * kColumns + j)]);
+            const auto [value, bound] = expected_element(a, b, kColumns, depth, static_cast<double>(alpha), i, j);
+            const bool right = std::isfinite(value) ? std::abs(value - got) <= bound
+                               : std::isnan(value)  ? std::isnan(got)
+                                                    : value == got;
+            ASSERT_TRUE(right) << name(isa) << " depth " << depth << " alpha " << alpha << " c[" << i << ", " << j
+                               << "]: expected " << value << ", got " << got;
           }
         }
       });

@@ -69,13 +69,14 @@ class ModuleCase {
       weights.b_out = biases_[3]->view().data;
     }
     weights.num_heads = shape_.num_heads;
-    AlignedBuffer<T> packed(kernels.module_packed_elements(shape_.d_in, shape_.d_out, shape_.num_heads), fill);
+    AlignedBuffer<PackedByte> packed(kernels.module_packed_bytes(shape_.d_in, shape_.d_out, shape_.num_heads), fill);
     kernels.pack_module(weights, packed.data());
     run_packed(isa, executor, args(), packed.data(), fill);
     inside_ = inside_ && packed.intact();
   }
 
-  void run_packed(Isa isa, Executor& executor, kernels::ModuleArgs<T> all, const T* packed, Fill fill = Fill::nan) {
+  void run_packed(Isa isa, Executor& executor, kernels::ModuleArgs<T> all, const PackedByte* packed,
+                  Fill fill = Fill::nan) {
     const auto& kernels = kernels::kernels_for<T>(isa);
     out_.poison();
     all.packed = packed;

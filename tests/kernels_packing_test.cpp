@@ -7,9 +7,9 @@
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels_packing_test.cpp"
-#include "kernels/simd/targets.h"
-#include "kernels/amx/head_work-inl.h"
-#include "kernels/simd/attention_pack-inl.h"
+#include "kernels/shared/targets.h"
+#include "kernels/amx/module/head_work-inl.h"
+#include "kernels/simd/attention/forward/pack-inl.h"
 // clang-format on
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ namespace ennead::kernels::HWY_NAMESPACE {
 namespace {
 
 #if ENNEAD_SIMD
+using simd::kPanelKeys;
 using test::AlignedBuffer;
-using test::Fill;
 
 /// Packs the keys and values of a head, step by step, into pieces of exactly the size they need.
 template <class T>
@@ -34,8 +34,8 @@ void check_packed_head(std::int64_t num_keys, std::int64_t head_dim, std::int64_
   const auto count = [](std::int64_t elements) { return static_cast<std::size_t>(elements); };
   AlignedBuffer<T> keys(count(ceil_div(num_keys, kPanelKeys<T>) * kPanelKeys<T> * head_dim)),
       values(count(num_keys * stride)), norms(count(steps)), maxima(count(steps)), minima(count(steps));
-  PackedHead<T> head{head_dim, stride, keys.data(), values.data(), norms.data(), maxima.data(), minima.data()};
-  for (std::int64_t step = 0; step < steps; ++step) pack_step(k.view(), T(2), v.view(), step, values.data(), head);
+  simd::PackedHead<T> head{head_dim, stride, keys.data(), values.data(), norms.data(), maxima.data(), minima.data()};
+  for (std::int64_t step = 0; step < steps; ++step) simd::pack_step(k.view(), T(2), v.view(), step, values.data(), head);
   EXPECT_TRUE(keys.intact()) << "keys";
   EXPECT_TRUE(values.intact()) << "values";
   EXPECT_TRUE(norms.intact() && maxima.intact() && minima.intact()) << "norms and ranges";
@@ -101,8 +101,8 @@ void check_rows_beyond_the_tokens() {
           EXPECT_EQ(got.head.query_tame[i], 1) << "query " << i;
         }
         for (std::int64_t panel = 0; panel < amx::panels_of(head_dim); ++panel) {
-          EXPECT_EQ(std::memcmp(got.head.split.value_step(panel, 0), want.head.split.value_step(panel, 0),
-                                static_cast<std::size_t>(amx::kStepBytes)),
+          EXPECT_EQ(std::memcmp(got.head.split.value_slice(panel, 0), want.head.split.value_slice(panel, 0),
+                                static_cast<std::size_t>(amx::kSliceBytes)),
                     0)
               << "values, panel " << panel;
         }

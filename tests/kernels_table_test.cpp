@@ -31,7 +31,7 @@ template <class T>
 void peak_does_what_it_counts() {
   for_each_isa([](Isa isa) {
     const auto& table = kernels::kernels_for<T>(isa);
-    T sink = T(1);
+    Sum<T> sink = 1;
     const double flops = table.peak_loop(1000, &sink);
     EXPECT_GT(flops, 0.0);
     EXPECT_DOUBLE_EQ(table.peak_loop(2000, &sink), 2 * flops);

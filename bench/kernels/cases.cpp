@@ -45,7 +45,8 @@ Case linear_case(std::int64_t m, std::int64_t n, std::int64_t k, bool quick = fa
             const auto& kernels = kernels::kernels_for<T>(context.isa());
             const auto x = operand<T>(context, {m, k}, 1), w = operand<T>(context, {n, k}, 2);
             const auto bias = operand<T>(context, {n}, 3), y = Tensor<T>::full(context, {m, n}, T(0));
-            const auto packed = operand<T>(context, {static_cast<std::int64_t>(kernels.packed_elements(n, k))}, 4);
+            const auto packed =
+                Tensor<PackedByte>::uninitialized(context, {static_cast<std::int64_t>(kernels.packed_bytes(n, k))});
             kernels.pack_weights(w.template view<2>(), packed.data());
             const kernels::LinearArgs<T> args{x.template view<2>(), packed.data(), bias.data(), y.template view<2>()};
             Work work;
@@ -156,8 +157,8 @@ Case module_case(std::int64_t batch, std::int64_t tokens, std::int64_t width, st
             config.d_in = config.d_out = width;
             config.num_heads = heads;
             const auto weights = Weights<T>::random(context, config, 1);
-            const auto packed = Tensor<T>::full(
-                context, {static_cast<std::int64_t>(kernels.module_packed_elements(width, width, heads))}, T(0));
+            const auto packed = Tensor<PackedByte>::uninitialized(
+                context, {static_cast<std::int64_t>(kernels.module_packed_bytes(width, width, heads))});
             kernels::ModuleWeights<T> parts;
             parts.W_query = weights.W_query.template view<2>();
             parts.W_key = weights.W_key.template view<2>();

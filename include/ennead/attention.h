@@ -147,11 +147,11 @@ class PackedModule {
   const Config& config() const { return config_; }
   const Context& context() const { return packed_.context(); }
   /// As the kernels of context().isa() lay them out.
-  const Tensor<T>& weights() const { return packed_; }
+  const Tensor<PackedByte>& weights() const { return packed_; }
 
  private:
   Config config_;
-  Tensor<T> packed_;
+  Tensor<PackedByte> packed_;
 };
 
 /// Multi-head self-attention as one call: projection, attention and output projection of a head as

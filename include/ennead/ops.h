@@ -33,7 +33,8 @@ class Linear {
   const Tensor<T>& bias() const { return bias_; }
 
  private:
-  Tensor<T> weight_, bias_, packed_;
+  Tensor<T> weight_, bias_;
+  Tensor<PackedByte> packed_;
 };
 
 /// a [..., m, k] @ b [..., k, n]; leading axes broadcast.

@@ -12,6 +12,7 @@
 
 #include "ennead/context.h"
 #include "ennead/error.h"
+#include "ennead/packed_byte.h"
 #include "ennead/view.h"
 
 namespace ennead {
@@ -61,7 +62,7 @@ struct Storage {
 
 struct TapeVariable;
 
-/// A handle: copies share storage. Element types: float, double, bool (masks).
+/// A handle: copies share storage. Element types: float, double, bool (masks), PackedByte (packed weights).
 template <class T>
 class Tensor {
  public:

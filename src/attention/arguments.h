@@ -75,8 +75,8 @@ Refusal check_no_gradient(const char* op, const Context& context, std::initializ
 }
 
 template <class T>
-T scale_or_default(const std::optional<double>& scale, std::int64_t head_dim) {
-  return static_cast<T>(scale ? *scale : 1.0 / std::sqrt(static_cast<double>(head_dim)));
+Sum<T> scale_or_default(const std::optional<double>& scale, std::int64_t head_dim) {
+  return static_cast<Sum<T>>(scale ? *scale : 1.0 / std::sqrt(static_cast<double>(head_dim)));
 }
 
 /// Everything but value, out, lse and blocks.

@@ -87,8 +87,8 @@ PackedModule<T>::PackedModule(const Config& config, const Weights<T>& weights) :
       {&weights.W_query, &weights.W_key, &weights.W_value, &weights.b_query, &weights.b_key, &weights.b_value,
        &weights.out_proj_weight, &weights.out_proj_bias}));
   const kernels::Kernels<T>& kernel = kernels::kernels_for<T>(context.isa());
-  const std::size_t elements = kernel.module_packed_elements(config.d_in, config.d_out, config.num_heads);
-  packed_ = Tensor<T>::uninitialized(context, {static_cast<std::int64_t>(elements)});
+  const std::size_t bytes = kernel.module_packed_bytes(config.d_in, config.d_out, config.num_heads);
+  packed_ = Tensor<PackedByte>::uninitialized(context, {static_cast<std::int64_t>(bytes)});
   const PlainWeights<T> plain(config, weights);
   if (!context.dry_run()) kernel.pack_module(plain.views, packed_.data());
 }

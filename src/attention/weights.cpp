@@ -98,7 +98,7 @@ class RowBlocks {
     if (weights.size(1) == 0) return;
     kernel_.matmul(*serial_, product(batch, head, first, weights.size(0), weights.size(1), weights), scratch);
     mask(batch, head, first, weights);
-    kernel_.softmax(*serial_, {weights, weights, T{1}});
+    kernel_.softmax(*serial_, {weights, weights});
   }
 
   /// Writes -inf over what is blocked (adding it would keep a NaN) and adds the bias to the rest.

@@ -160,5 +160,6 @@ T& Tensor<T>::at(std::initializer_list<std::int64_t> index) const {
 template class Tensor<float>;
 template class Tensor<double>;
 template class Tensor<bool>;
+template class Tensor<PackedByte>;
 
 }  // namespace ennead

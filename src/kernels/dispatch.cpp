@@ -5,7 +5,7 @@
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dispatch.cpp"
-#include "kernels/simd/targets.h"
+#include "kernels/shared/targets.h"
 #include "kernels/amx/entries-inl.h"
 #include "kernels/simd/entries-inl.h"
 // clang-format on
@@ -29,21 +29,21 @@ constexpr Isa kIsa = Isa::wasm128;
 template <class T>
 constexpr Kernels<T> kKernels = {
     .isa = kIsa,
-    .packed_elements = packed_elements<T>,
-    .pack_weights = pack_weights<T>,
-    .linear_scratch = linear_scratch<T>,
-    .linear = linear<T>,
-    .matmul_scratch = matmul_scratch<T>,
-    .matmul = matmul<T>,
-    .softmax = softmax<T>,
-    .attention_scratch = attention_scratch<T>,
-    .attention = attention<T>,
-    .attention_executed_flops = attention_executed_flops<T>,
-    .module_packed_elements = module_packed_elements<T>,
-    .pack_module = pack_module<T>,
-    .module_scratch = module_scratch<T>,
-    .module = module<T>,
-    .peak_loop = peak_loop<T>,
+    .packed_bytes = simd::packed_bytes<T>,
+    .pack_weights = simd::pack_weights<T>,
+    .linear_scratch = simd::linear_scratch<T>,
+    .linear = simd::linear<T>,
+    .matmul_scratch = simd::matmul_scratch<T>,
+    .matmul = simd::matmul<T>,
+    .softmax = simd::softmax<T>,
+    .attention_scratch = simd::attention_scratch<T>,
+    .attention = simd::attention<T>,
+    .attention_executed_flops = simd::attention_executed_flops<T>,
+    .module_packed_bytes = simd::module_packed_bytes<T>,
+    .pack_module = simd::pack_module<T>,
+    .module_scratch = simd::module_scratch<T>,
+    .module = simd::module<T>,
+    .peak_loop = simd::peak_loop<T>,
 };
 
 #if ENNEAD_AMX
@@ -53,14 +53,14 @@ constexpr Kernels<T> amx_kernels() {
   Kernels<T> kernels = kKernels<T>;
   kernels.isa = Isa::amx;
   if constexpr (std::is_same_v<T, float>) {
-    kernels.packed_elements = amx::packed_elements;
+    kernels.packed_bytes = amx::packed_bytes;
     kernels.pack_weights = amx::pack_weights;
     kernels.linear_scratch = amx::linear_scratch;
     kernels.linear = amx::linear;
     kernels.attention_scratch = amx::attention_scratch;
     kernels.attention = amx::attention;
     kernels.attention_executed_flops = amx::attention_executed_flops;
-    kernels.module_packed_elements = amx::module_packed_elements;
+    kernels.module_packed_bytes = amx::module_packed_bytes;
     kernels.pack_module = amx::pack_module;
     kernels.module_scratch = amx::module_scratch;
     kernels.module = amx::module;
@@ -80,13 +80,19 @@ const Kernels<T>* amx_table() {
 #endif
 
 template <class T>
+constexpr bool kHasVectors = false;
+#define ENNEAD_HAS_VECTORS(dtype, T, SumType) ENNEAD_VECTORS_##dtype(template <> constexpr bool kHasVectors<T> = true;)
+ENNEAD_FOR_EACH_ELEMENT_TYPE(ENNEAD_HAS_VECTORS)
+#undef ENNEAD_HAS_VECTORS
+
+/// Types without vectors are computed by the plain loops.
+template <class T>
 const Kernels<T>* table() {
-#if HWY_HAVE_FLOAT64
-  return &kKernels<T>;
-#else
-  if constexpr (std::is_same_v<T, float>) return &kKernels<T>;
-  return &scalar_kernels<T>();
-#endif
+  if constexpr (kHasVectors<T>) {
+    return &kKernels<T>;
+  } else {
+    return &scalar_kernels<T>();
+  }
 }
 
 }  // namespace ennead::kernels::HWY_NAMESPACE
@@ -119,8 +125,9 @@ const Kernels<T>& kernels_for(Isa isa) {
   return scalar_kernels<T>();
 }
 
-template const Kernels<float>& kernels_for(Isa isa);
-template const Kernels<double>& kernels_for(Isa isa);
+#define ENNEAD_INSTANTIATE(dtype, T, SumType) template const Kernels<T>& kernels_for(Isa isa);
+ENNEAD_FOR_EACH_ELEMENT_TYPE(ENNEAD_INSTANTIATE)
+#undef ENNEAD_INSTANTIATE
 
 }  // namespace ennead::kernels
 #endif  // HWY_ONCE

@@ -26,8 +26,8 @@ Linear<T>::Linear(const Tensor<T>& weight, const Tensor<T>& bias, Where where) :
   const Context& context = weight.context();
   const auto& kernels = kernels::kernels_for<T>(context.isa());
   base::Launch launch(context, "pack", where);
-  packed_ = Tensor<T>::uninitialized(
-      context, {static_cast<std::int64_t>(kernels.packed_elements(weight.size(0), weight.size(1)))});
+  packed_ = Tensor<PackedByte>::uninitialized(
+      context, {static_cast<std::int64_t>(kernels.packed_bytes(weight.size(0), weight.size(1)))});
   launch.reads(weight).writes(packed_);
   launch.run([&] { kernels.pack_weights(weight.template view<2>(), packed_.data()); });
 }

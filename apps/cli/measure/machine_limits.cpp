@@ -40,7 +40,7 @@ double rate(Executor& executor, const Clock& now, const Work& work) {
 template <class T>
 double fma_peak(Executor& executor, Isa isa, double seconds, const Clock& now) {
   const auto& kernels = kernels::kernels_for<T>(isa);
-  std::vector<T> sinks(static_cast<std::size_t>(executor.num_threads()) * 64);
+  std::vector<Sum<T>> sinks(static_cast<std::size_t>(executor.num_threads()) * 64);
   // A short run tells how many iterations fill the time asked for.
   std::int64_t iterations = 2048;
   const std::int64_t start = now();

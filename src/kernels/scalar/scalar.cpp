@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels in plain C++: they run everywhere and say what the vectorised ones must compute.
 #include "kernels/scalar/attention.h"
-#include "kernels/scalar/linear.h"
+#include "kernels/scalar/elementwise.h"
 #include "kernels/scalar/module.h"
 #include "kernels/scalar/peak.h"
-#include "kernels/scalar/softmax.h"
+#include "kernels/scalar/products.h"
 #include "kernels/tables.h"
 
 namespace ennead::kernels {
@@ -13,7 +13,7 @@ template <class T>
 const Kernels<T>& scalar_kernels() {
   static constexpr Kernels<T> kTable = {
       .isa = Isa::scalar,
-      .packed_elements = scalar::packed_elements<T>,
+      .packed_bytes = scalar::packed_bytes<T>,
       .pack_weights = scalar::pack_weights<T>,
       .linear_scratch = scalar::linear_scratch<T>,
       .linear = scalar::linear<T>,
@@ -23,7 +23,7 @@ const Kernels<T>& scalar_kernels() {
       .attention_scratch = scalar::attention_scratch<T>,
       .attention = scalar::attention<T>,
       .attention_executed_flops = scalar::attention_executed_flops<T>,
-      .module_packed_elements = scalar::module_packed_elements<T>,
+      .module_packed_bytes = scalar::module_packed_bytes<T>,
       .pack_module = scalar::pack_module<T>,
       .module_scratch = scalar::module_scratch<T>,
       .module = scalar::module<T>,
@@ -32,7 +32,8 @@ const Kernels<T>& scalar_kernels() {
   return kTable;
 }
 
-template const Kernels<float>& scalar_kernels();
-template const Kernels<double>& scalar_kernels();
+#define ENNEAD_INSTANTIATE(dtype, T, SumType) template const Kernels<T>& scalar_kernels();
+ENNEAD_FOR_EACH_ELEMENT_TYPE(ENNEAD_INSTANTIATE)
+#undef ENNEAD_INSTANTIATE
 
 }  // namespace ennead::kernels
