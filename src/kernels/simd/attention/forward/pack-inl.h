@@ -138,8 +138,12 @@ class ValueRange {
     HWY_ALIGN Bits lanes[kLanes<T>];
     hn::Store(before_least_, hn::RebindToUnsigned<Tag<T>>(), lanes);
     const Bits before = *std::min_element(lanes, lanes + kLanes<T>);
-    return static_cast<Bits>(~before) == 0 ? std::numeric_limits<T>::infinity()
-                                           : nan_to_infinity(std::bit_cast<T>(static_cast<Bits>(before + 1)));
+    if (static_cast<Bits>(~before) == 0) return std::numeric_limits<T>::infinity();
+    const Bits bits = static_cast<Bits>(before + 1);
+    // Not std::bit_cast, which the standard library of Debian 12's emscripten lacks.
+    T least;
+    hwy::CopySameSize(&bits, &least);
+    return nan_to_infinity(least);
   }
 
  private:
