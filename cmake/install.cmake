@@ -13,7 +13,8 @@ install(TARGETS ${installed_targets} EXPORT ennead_targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/ennead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${without_io})
-install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# A folder of our own: as part of another project, the documents' folder is that project's.
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/ennead)
 
 set(ENNEAD_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/ennead)
 install(EXPORT ennead_targets NAMESPACE ennead:: DESTINATION ${ENNEAD_CMAKE_DIR} FILE ennead-targets.cmake)
@@ -26,5 +27,19 @@ install(FILES ${PROJECT_BINARY_DIR}/ennead-config.cmake ${PROJECT_BINARY_DIR}/en
 
 # Relative to the file itself, so that the installed tree can be moved.
 file(RELATIVE_PATH ENNEAD_PC_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
-configure_file(cmake/ennead.pc.in ${PROJECT_BINARY_DIR}/ennead.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/ennead.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# A static library leaves to its user what it needs itself.
+if(BUILD_SHARED_LIBS)
+  set(ENNEAD_PC_NEEDS "Requires.private: libhwy\nLibs.private: -pthread\n")
+  set(ENNEAD_PC_LIBS "")
+else()
+  set(ENNEAD_PC_NEEDS "Requires: libhwy\n")
+  set(ENNEAD_PC_LIBS " -pthread")
+endif()
+set(pc_files ennead)
+if(ENNEAD_IO)
+  list(APPEND pc_files ennead-io)
+endif()
+foreach(name IN LISTS pc_files)
+  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).r
 LAYERS = ["base", "kernels", "ops", "attention", "variants", "io", "apps"]
 # Where the public headers belong; a header that is not named here belongs to its own layer's folder name.
 HEADER_LAYER = {
-    **dict.fromkeys(["arena", "context", "cpu", "dtype", "error", "executor", "function_ref", "packed_byte", "tape",
+    **dict.fromkeys(["arena", "context", "cpu", "dtype", "error", "executor", "export", "function_ref", "packed_byte", "tape",
                      "tensor", "trace", "version", "view"], "base"),
     "ops": "ops",
     "attention": "attention", "flex": "attention", "module": "attention",
@@ -166,6 +166,19 @@ def variants_hold_the_idea_only(root):
                       r"|\bnew\s+\w|\bgoto\b", "a variant has no preprocessor switches and no memory of its own")
 
 
+def public_headers_are_exported(root):
+    for path in files(root, "include", suffixes={".h"}):
+        text = code(path)
+        opened = len(re.findall(r"^namespace ennead\b", text, flags=re.M))
+        shown = len(re.findall(r"^ENNEAD_API_BEGIN\nnamespace ennead\b[^\n]*\{$", text, flags=re.M))
+        closed = len(re.findall(r"^\}[^\n]*\nENNEAD_API_END$", text, flags=re.M))
+        if not opened == shown == closed:
+            yield f"{path.relative_to(root)}: expected ENNEAD_API_BEGIN before namespace ennead and ENNEAD_API_END after it"
+        for found in re.finditer(r"^template <[^\n]*>\n(?!ENNEAD_API|class|struct|using|inline|constexpr|concept|requires)[^;{]*;",
+                                 text.replace("= {}", ""), flags=re.M):
+            yield f"{path.relative_to(root)}: a function template says ENNEAD_API too: {' '.join(found.group(0).split())}"
+
+
 def flags_are_portable(root):
     names = [root / "CMakeLists.txt", root / "CMakePresets.json", root / "race", root / "test"]
     names += list(files(root, "cmake", "src", "apps", "tests", "bench", "tools", suffixes={".txt", ".cmake", ".json", ".sh", ""}))
@@ -173,7 +186,8 @@ def flags_are_portable(root):
         if not path.is_file():
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            found = re.search(r"-march=native|-mtune=native|-ffast-math|-Ofast|-fopenmp|-ffinite-math-only|-funsafe-math", line)
+            found = re.search(r"-march=native|-mtune=native|-ffast-math|-Ofast|-fopenmp|-ffinite-math-only|-funsafe-math",
+                              re.sub(r"(^|\s)#.*", "", line))
             if found:
                 yield f"{path.relative_to(root)}:{number}: one binary for all CPUs, IEEE arithmetic: {found.group(0)}"
 
@@ -228,7 +242,7 @@ def sources_are_tidy(root):
 
 
 RULES = [includes_point_down, threads_in_one_file, library_is_silent, no_hidden_state, simd_only_in_kernels, kernels_keep_to_their_rooms,
-         variants_hold_the_idea_only, flags_are_portable, variants_are_listed_and_short, sources_are_tidy]
+         variants_hold_the_idea_only, public_headers_are_exported, flags_are_portable, variants_are_listed_and_short, sources_are_tidy]
 
 # rule -> a file and a text that break it (SPDX and the like added where the rule is about something else).
 BREAKS = {
@@ -246,6 +260,10 @@ BREAKS = {
                                   ("src/ops/a.cpp", '#include "kernels/scalar/products.h"'),
                                   ("src/kernels/amx/a-inl.h", "namespace ennead::kernels::HWY_NAMESPACE {")],
     variants_hold_the_idea_only: [("src/variants/a.cpp", "#ifdef __AVX2__\n#endif"), ("src/variants/a.cpp", "auto* p = new float[3];")],
+    public_headers_are_exported: [("include/ennead/a.h", "namespace ennead {\nint f();\n}"),
+                                  ("include/ennead/a.h", "ENNEAD_API_BEGIN\nnamespace ennead {\nint f();\n}"),
+                                  ("include/ennead/a.h", "ENNEAD_API_BEGIN\nnamespace ennead {\ntemplate <class T>\n"
+                                   "T f(T = {});\n}\nENNEAD_API_END")],
     flags_are_portable: [("cmake/options.cmake", "target_compile_options(x INTERFACE -march=native)")],
     variants_are_listed_and_short: [("src/variants/variants.def", 'ENNEAD_VARIANT(1, gone, "Gone", 0, "x")'),
                                     ("src/variants/stacked_heads.cpp", "// Idea: x\n" * 200)],

@@ -31,6 +31,7 @@ class Installed(unittest.TestCase):
         # Nothing may remember where it was built or first put.
         cls.prefix = cls.folder / "moved"
         first.rename(cls.prefix)
+        cls.has_io = any(cls.prefix.rglob("ennead-io.pc"))
 
     def succeeds(self, *command, **options):
         result = run(*command, **options)
@@ -40,6 +41,7 @@ class Installed(unittest.TestCase):
     def configure(self, version):
         return run("cmake", "-S", SOURCE / "tests/install", "-B", self.folder / f"build-{version}", f"-DCMAKE_CXX_COMPILER={CXX}",
                    f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DWANTED_VERSION={version}",
+                   f"-DWANTED_COMPONENTS={'io' if self.has_io else ''}",
                    f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + SANITIZE if SANITIZE else ''}")
 
     def test_found_by_cmake(self):
@@ -48,7 +50,7 @@ class Installed(unittest.TestCase):
         build = self.folder / "build-0.1"
         self.succeeds("cmake", "--build", build)
         self.assertIn("variants agree", self.succeeds(build / "consumer").stdout)
-        if (build / "consumer_io").exists():
+        if self.has_io:
             self.succeeds(build / "consumer_io", build / "x.npy")
 
     def test_other_minor_versions_are_not_taken(self):
@@ -56,15 +58,37 @@ class Installed(unittest.TestCase):
             with self.subTest(version):
                 self.assertNotEqual(self.configure(version).returncode, 0)
 
+    def pkg_config(self, package):
+        folder = next(self.prefix.rglob("ennead.pc")).parent
+        flags = self.succeeds("pkg-config", "--cflags", "--libs", "--static", package,
+                              env={**os.environ, "PKG_CONFIG_PATH": str(folder)}).stdout.split()
+        return flags + ([f"-fsanitize={SANITIZE}"] if SANITIZE else [])
+
     @unittest.skipUnless(shutil.which("pkg-config"), "no pkg-config")
     def test_found_by_pkg_config(self):
-        folder = next(self.prefix.rglob("ennead.pc")).parent
         program = self.folder / "by-pkg-config"
-        flags = self.succeeds("pkg-config", "--cflags", "--libs", "--static", "ennead",
-                              env={**os.environ, "PKG_CONFIG_PATH": str(folder)}).stdout.split()
-        sanitize = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
-        self.succeeds(CXX, *sanitize, SOURCE / "tests/install/consumer.cpp", "-o", program, *flags)
+        # The standard is the consumer's choice: flags of pkg-config often stand behind the consumer's own.
+        self.assertFalse([flag for flag in self.pkg_config("ennead") if flag.startswith("-std")])
+        self.succeeds(CXX, "-std=c++23", SOURCE / "tests/install/consumer.cpp", "-o", program, *self.pkg_config("ennead"))
         self.assertIn("variants agree", self.succeeds(program).stdout)
+        if self.has_io:
+            self.succeeds(CXX, "-std=c++20", SOURCE / "tests/install/consumer_io.cpp", "-o", program,
+                          *self.pkg_config("ennead-io"))
+            self.succeeds(program, self.folder / "x.npy")
+
+    def test_an_earlier_standard_is_refused_in_one_sentence(self):
+        result = run(CXX, "-std=c++17", "-fsyntax-only", "-I", self.prefix / "include", SOURCE / "tests/install/consumer.cpp")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("expected C++20 or later", result.stderr)
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "no pkg-config")
+    def test_a_plugin_can_hold_the_static_library(self):
+        plugin = self.folder / "libplugin.so"
+        self.succeeds(CXX, "-std=c++20", "-shared", "-fPIC", "-Wl,-z,text", SOURCE / "tests/install/engine.cpp", "-o", plugin,
+                      *self.pkg_config("ennead"))
+        names = self.succeeds("nm", "--dynamic", "--defined-only", "--demangle", plugin).stdout
+        self.assertIn("engine_variants()", names)
+        self.assertNotIn("ennead::kernels::", names)
 
     def test_each_header_stands_alone(self):
         headers = sorted((self.prefix / "include/ennead").glob("*.h"))

@@ -8,7 +8,9 @@
 #include <map>
 
 #include "ennead/error.h"
+#include "ennead/export.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// Hands out 64-byte aligned blocks (2 MiB aligned, huge pages asked for, when large) and keeps
@@ -56,3 +58,4 @@ class Arena {
 };
 
 }  // namespace ennead
+ENNEAD_API_END

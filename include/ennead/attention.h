@@ -8,10 +8,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "ennead/export.h"
 #include "ennead/module.h"
 #include "ennead/ops.h"
 #include "ennead/tensor.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 // -- masks ------------------------------------------------------------------------------------
@@ -41,8 +43,8 @@ struct AttentionMask {
 
 /// Nothing when the mask fits the shape by that rule.
 template <class T>
-Refusal check_attn_mask(const AttentionMask<T>& mask, std::int64_t batch, std::int64_t heads, std::int64_t num_queries,
-                        std::int64_t num_keys);
+ENNEAD_API Refusal check_attn_mask(const AttentionMask<T>& mask, std::int64_t batch, std::int64_t heads,
+                                   std::int64_t num_queries, std::int64_t num_keys);
 
 /// True where both masks are true; sizes broadcast from the last axis.
 Tensor<bool> logical_and(const Tensor<bool>& a, const Tensor<bool>& b, Where where = Where::current());
@@ -80,15 +82,16 @@ struct AttentionResult {
 /// A row with no allowed key gives zeros and lse -inf. What a mask blocks is never read into a
 /// result. Throws Error as check_attention() says.
 template <class T>
-AttentionResult<T> scaled_dot_product_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
-                                                const AttentionOptions<T>& options = {},
-                                                Where where = Where::current());
+ENNEAD_API AttentionResult<T> scaled_dot_product_attention(const Tensor<T>& query, const Tensor<T>& key,
+                                                           const Tensor<T>& value,
+                                                           const AttentionOptions<T>& options = {},
+                                                           Where where = Where::current());
 
 /// Nothing when the call is fine; else what is wrong with a shape, a mask or the scale, or that a
 /// tape tracks an operand (the gradient of fused attention is not there yet).
 template <class T>
-Refusal check_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
-                        const AttentionOptions<T>& options);
+ENNEAD_API Refusal check_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
+                                   const AttentionOptions<T>& options);
 
 /// The weights that scaled_dot_product_attention() multiplies with the values, rebuilt a block of
 /// query rows at a time; no other matrix of their size is in memory.
@@ -96,8 +99,8 @@ Refusal check_attention(const Tensor<T>& query, const Tensor<T>& key, const Tens
 /// @return [batch, heads, num_queries, num_keys], or [batch, num_queries, num_keys] when averaged;
 ///         exact zeros where a mask blocks; each row sums to 1, or to 0 when no key is allowed
 template <class T>
-Tensor<T> attention_weights(const Tensor<T>& query, const Tensor<T>& key, const AttentionOptions<T>& options,
-                            bool average, Where where = Where::current());
+ENNEAD_API Tensor<T> attention_weights(const Tensor<T>& query, const Tensor<T>& key, const AttentionOptions<T>& options,
+                                       bool average, Where where = Where::current());
 
 // -- modules ----------------------------------------------------------------------------------
 
@@ -159,24 +162,26 @@ class PackedModule {
 /// @param x [batch, num_tokens, d_in], any number of tokens
 /// @return  [batch, num_tokens, d_out]
 template <class T>
-Tensor<T> multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module, Where where = Where::current());
+ENNEAD_API Tensor<T> multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module,
+                                          Where where = Where::current());
 
 /// The same from and into the caller's memory, on the module's context.
 /// @param x   [batch, num_tokens, d_in], any strides
 /// @param out [batch, num_tokens, d_out], any strides that keep elements apart; overwritten. It may share
 ///            memory with x: all of x is read before anything is written.
 template <class T>
-void multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
-                          std::type_identity_t<View<T, 3>> out);
+ENNEAD_API void multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
+                                     std::type_identity_t<View<T, 3>> out);
 
 /// Nothing when the call is fine; else what is wrong with x, or that a tape tracks it.
 template <class T>
-Refusal check_multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module);
+ENNEAD_API Refusal check_multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module);
 
 /// Nothing when the call is fine; else what is wrong with x or out: sizes, a null pointer where there are
 /// elements, elements of out that share memory.
 template <class T>
-Refusal check_multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
-                                   std::type_identity_t<View<T, 3>> out);
+ENNEAD_API Refusal check_multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
+                                              std::type_identity_t<View<T, 3>> out);
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -9,7 +9,9 @@
 #include "ennead/arena.h"
 #include "ennead/cpu.h"
 #include "ennead/executor.h"
+#include "ennead/export.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 class Tape;
@@ -60,3 +62,4 @@ class Context {
 };
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "ennead/error.h"
+#include "ennead/export.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// Instruction sets the kernels are built for. `scalar` is plain C++ and runs everywhere; `amx` is avx512 with the
@@ -44,3 +46,4 @@ std::string cpu_name();
 CacheSizes cpu_caches();
 
 }  // namespace ennead
+ENNEAD_API_END

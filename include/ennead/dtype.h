@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "ennead/error.h"
+#include "ennead/export.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// Types of numbers that a file may hold. Ennead computes with those of ENNEAD_FOR_EACH_ELEMENT_TYPE.
@@ -77,3 +79,4 @@ decltype(auto) with_dtype(DType dtype, F&& f) {
 }
 
 }  // namespace ennead
+ENNEAD_API_END

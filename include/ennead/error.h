@@ -7,6 +7,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "ennead/export.h"
+
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// Thrown by the public functions that take Tensors. what() is one sentence: expected, got.
@@ -36,3 +39,4 @@ std::string sentence(const Parts&... parts) {
 }
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "ennead/export.h"
 #include "ennead/function_ref.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// One piece of work: task(index, worker). `worker` is in [0, num_threads()) and no two running
@@ -34,3 +36,4 @@ std::shared_ptr<Executor> make_serial_executor();
 std::shared_ptr<Executor> make_thread_pool(int threads);
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "ennead/attention.h"
+#include "ennead/export.h"
 #include "ennead/function_ref.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// What the callables get for b, h, q and k. 32 bits, because baseline instruction sets turn vectors
@@ -165,14 +167,14 @@ struct FlexOptions {
 };
 
 template <class T>
-Refusal check_flex_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
-                             const BlockMask& block_mask, const FlexOptions& options);
+ENNEAD_API Refusal check_flex_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
+                                        const BlockMask& block_mask, const FlexOptions& options);
 
 /// As below, for a score_mod that is already a tile function (function nullptr: none).
 template <class T>
-AttentionResult<T> flex_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
-                                  const ScoreModTile<T>& score_mod, const BlockMask& block_mask,
-                                  const FlexOptions& options = {}, Where where = Where::current());
+ENNEAD_API AttentionResult<T> flex_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
+                                             const ScoreModTile<T>& score_mod, const BlockMask& block_mask,
+                                             const FlexOptions& options = {}, Where where = Where::current());
 
 /// softmax(mask(score_mod(scale * query key^T))) value; empty blocks cost nothing.
 /// @param query [batch, heads, num_queries, head_dim]
@@ -194,3 +196,4 @@ AttentionResult<T> flex_attention(const Tensor<T>& query, const Tensor<T>& key, 
 }
 
 }  // namespace ennead
+ENNEAD_API_END

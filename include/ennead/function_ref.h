@@ -6,6 +6,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "ennead/export.h"
+
+ENNEAD_API_BEGIN
 namespace ennead {
 
 template <class Signature>
@@ -30,3 +33,4 @@ class FunctionRef<Result(Args...)> {
 };
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "ennead/dtype.h"
+#include "ennead/export.h"
 #include "ennead/tensor.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// Thrown by everything that touches a file. what() is one sentence that starts with the file's
@@ -44,12 +46,12 @@ StoredArray read_npy_info(const std::string& path);
 /// to the nearest float, and FileError is thrown if it is too large for one. Booleans and numbers
 /// are not taken for one another. A file in Fortran order gives a tensor with such strides.
 template <class T>
-Tensor<T> read_npy(const Context& context, const std::string& path);
+ENNEAD_API Tensor<T> read_npy(const Context& context, const std::string& path);
 
 /// Writes `tensor`, whatever its strides, in C order. The file appears under its name when it is
 /// complete, and not at all when something fails.
 template <class T>
-void write_npy(const std::string& path, const Tensor<T>& tensor);
+ENNEAD_API void write_npy(const std::string& path, const Tensor<T>& tensor);
 
 /// Writes an array piece by piece along its first axis, for results larger than memory.
 template <class T>
@@ -135,7 +137,7 @@ class SafetensorsFile {
 
 /// The bytes of `tensor`, for write_safetensors().
 template <class T>
-RawTensor to_raw(const Tensor<T>& tensor);
+ENNEAD_API RawTensor to_raw(const Tensor<T>& tensor);
 
 /// Writes the tensors one after the other. The file appears under its name when it is complete, and
 /// not at all when something fails. Throws FileError for a name that is empty, twice there or not
@@ -144,3 +146,4 @@ void write_safetensors(const std::string& path, std::span<const NamedRawTensor> 
                        const SafetensorsMetadata& metadata = {});
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -5,8 +5,10 @@
 #include <cstdint>
 
 #include "ennead/error.h"
+#include "ennead/export.h"
 #include "ennead/tensor.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// The shape and options of a multi-head attention module; names as in the book.
@@ -39,12 +41,13 @@ struct Weights {
 
 /// x ~ N(0, 1): [batch, num_tokens, d_in]; the same numbers for every T and machine.
 template <class T>
-Tensor<T> random_input(const Context& context, std::int64_t batch, std::int64_t num_tokens, std::int64_t d_in,
-                       std::uint64_t seed);
+ENNEAD_API Tensor<T> random_input(const Context& context, std::int64_t batch, std::int64_t num_tokens,
+                                  std::int64_t d_in, std::uint64_t seed);
 
 /// Nothing when the configuration makes sense, else why not.
 Refusal check_config(const Config& config);
 template <class T>
-Refusal check_weights(const Config& config, const Weights<T>& weights);
+ENNEAD_API Refusal check_weights(const Config& config, const Weights<T>& weights);
 
 }  // namespace ennead
+ENNEAD_API_END

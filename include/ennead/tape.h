@@ -8,8 +8,10 @@
 #include <variant>
 #include <vector>
 
+#include "ennead/export.h"
 #include "ennead/tensor.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// A value a tape knows. Tensors point to it; the tape clears `tape` when it goes.
@@ -76,3 +78,4 @@ class Tape {
 };
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -12,9 +12,11 @@
 
 #include "ennead/context.h"
 #include "ennead/error.h"
+#include "ennead/export.h"
 #include "ennead/packed_byte.h"
 #include "ennead/view.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 inline constexpr int kMaxRank = 8;
@@ -125,3 +127,4 @@ class Tensor {
 Refusal check_sizes(const Dims& sizes, std::size_t element_bytes);
 
 }  // namespace ennead
+ENNEAD_API_END

@@ -6,8 +6,10 @@
 #include <source_location>
 #include <vector>
 
+#include "ennead/export.h"
 #include "ennead/tensor.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// A tensor an operation read or wrote.
@@ -44,3 +46,4 @@ class Trace {
 };
 
 }  // namespace ennead
+ENNEAD_API_END

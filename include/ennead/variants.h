@@ -8,9 +8,11 @@
 #include <string_view>
 
 #include "ennead/attention.h"
+#include "ennead/export.h"
 #include "ennead/module.h"
 #include "ennead/tensor.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// What may be asked of a call besides x. A variant refuses what it cannot honour.
@@ -101,6 +103,8 @@ std::string unknown_variant(std::string_view number_or_slug);
 /// Packs `weights` for one variant. Under a Tape the packing is recorded, so gradients reach the
 /// canonical weights. Throws Error on a bad configuration or wrong weight shapes.
 template <class T>
-std::unique_ptr<Variant<T>> make_variant(const VariantInfo& info, const Config& config, const Weights<T>& weights);
+ENNEAD_API std::unique_ptr<Variant<T>> make_variant(const VariantInfo& info, const Config& config,
+                                                    const Weights<T>& weights);
 
 }  // namespace ennead
+ENNEAD_API_END

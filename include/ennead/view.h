@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ennead/export.h"
+
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// Strided memory owned by somebody else. Strides count elements and may be 0 (broadcast) or
@@ -73,3 +76,4 @@ struct View {
 };
 
 }  // namespace ennead
+ENNEAD_API_END

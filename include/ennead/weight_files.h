@@ -9,9 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "ennead/export.h"
 #include "ennead/io.h"
 #include "ennead/variants.h"
 
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// How a module names its tensors and which way round it stores them.
@@ -60,7 +62,8 @@ struct LoadedWeights {
 /// (named, with those found), tensors are there that the layout does not explain, sizes do not fit
 /// each other, or the number of heads cannot be known.
 template <class T>
-LoadedWeights<T> load_weights(const Context& context, const std::string& path, const WeightSource& source = {});
+ENNEAD_API LoadedWeights<T> load_weights(const Context& context, const std::string& path,
+                                         const WeightSource& source = {});
 
 struct WeightTarget {
   WeightLayout layout = WeightLayout::split;
@@ -75,3 +78,4 @@ WeightFileInfo convert_weights(const std::string& path, const WeightSource& sour
                                const WeightTarget& target);
 
 }  // namespace ennead
+ENNEAD_API_END

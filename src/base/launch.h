@@ -6,6 +6,7 @@
 #include <source_location>
 #include <utility>
 
+#include "base/exact_arithmetic.h"
 #include "ennead/tensor.h"
 #include "ennead/trace.h"
 

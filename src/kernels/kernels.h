@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/exact_arithmetic.h"
 #include "ennead/cpu.h"
 #include "ennead/executor.h"
 #include "ennead/view.h"

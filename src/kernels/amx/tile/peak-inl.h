@@ -35,7 +35,7 @@ double peak_loop(std::int64_t iterations, float* sink) {
   }
   store_sums<2, 2>(sums, kPanel * std::int64_t{sizeof(float)});
   double sum = 0;
-  for (float each : sums) sum += each;
+  for (float each : sums) sum += double{each};
   *sink = static_cast<float>(sum / static_cast<double>(kProducts * std::max<std::int64_t>(1, iterations)));
   return 2.0 * kPanel * kPanel * kSliceDepth * static_cast<double>(iterations);
 }

@@ -17,6 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ennead::kernels::HWY_NAMESPACE {
 
+// Once per target, and a build for one processor need not begin with the lowest.
+#undef ENNEAD_HAS_SCALEF
 #if HWY_TARGET == HWY_AVX3
 #define ENNEAD_HAS_SCALEF 1  // vreduceps and vscalefps: an instruction each in place of three
 #else
