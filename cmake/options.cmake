@@ -31,6 +31,11 @@ add_library(ennead_driver_options INTERFACE)
 target_link_libraries(ennead_driver_options INTERFACE ennead_options)
 target_compile_options(ennead_driver_options INTERFACE -O1)
 
+# Precompiled for most targets. Nothing of our own, so that no change of ours has them compiled again.
+set(ENNEAD_STANDARD_HEADERS
+  <algorithm> <array> <cmath> <cstddef> <cstdint> <cstring> <functional> <initializer_list> <limits> <memory> <optional>
+  <source_location> <span> <sstream> <stdexcept> <string> <string_view> <type_traits> <utility> <variant> <vector>)
+
 # Compiles the sources once and makes of them TARGET, static or shared as BUILD_SHARED_LIBS says, and TARGET_internal,
 # which also shows what TARGET hides: our tests and our tool link that one.
 #   ennead_add_library(TARGET SOURCE...)
