@@ -4,6 +4,9 @@
 
 #include <cstdint>
 
+#include "ennead/export.h"
+
+ENNEAD_API_BEGIN
 namespace ennead {
 
 /// A byte of packed weights: weights in the order in which the kernels of one instruction set read them. Only the
@@ -11,3 +14,4 @@ namespace ennead {
 enum class PackedByte : std::uint8_t {};
 
 }  // namespace ennead
+ENNEAD_API_END
