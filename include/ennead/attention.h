@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "ennead/dtype.h"
 #include "ennead/export.h"
 #include "ennead/module.h"
 #include "ennead/ops.h"
@@ -72,7 +73,7 @@ struct AttentionResult {
   /// [batch, heads, num_queries, value_dim], in memory token by token: transpose(output, 1, 2) is
   /// contiguous, so merging the heads copies nothing.
   Tensor<T> output;
-  Tensor<T> lse;  ///< [batch, heads, num_queries] natural log of the sum of exponentials, if asked
+  Tensor<Sum<T>> lse;  ///< [batch, heads, num_queries] natural log of the sum of exponentials, if asked
 };
 
 /// softmax(scale * query key^T + masks) value for every head, exactly, without the score matrix.

@@ -128,7 +128,7 @@ struct SlidingWindowMask {
 /// is inlined into a loop the compiler can vectorise. Borrows the lambda.
 template <class T>
 struct ScoreModTile {
-  using Function = void (*)(const void* state, T* scores, std::int64_t row_stride, std::int64_t batch,
+  using Function = void (*)(const void* state, Sum<T>* scores, std::int64_t row_stride, std::int64_t batch,
                             std::int64_t head, std::int64_t query0, std::int64_t num_queries, std::int64_t key0,
                             std::int64_t num_keys);
   Function function = nullptr;
@@ -141,7 +141,7 @@ struct ScoreModTile {
 
  private:
   template <class ScoreModT>
-  static void apply(const void* state, T* scores, std::int64_t row_stride, std::int64_t batch, std::int64_t head,
+  static void apply(const void* state, Sum<T>* scores, std::int64_t row_stride, std::int64_t batch, std::int64_t head,
                     std::int64_t query0, std::int64_t num_queries, std::int64_t key0, std::int64_t num_keys) {
     // A local copy cannot alias the scores, so what the lambda captured stays in registers.
     using State = std::conditional_t<std::is_trivially_copyable_v<ScoreModT>, const ScoreModT, const ScoreModT&>;
@@ -150,8 +150,8 @@ struct ScoreModTile {
     const auto k0 = static_cast<FlexIndex>(key0), n = static_cast<FlexIndex>(num_keys);
     for (std::int64_t i = 0; i < num_queries; ++i) {
       const auto q = static_cast<FlexIndex>(query0 + i);
-      T* row = scores + i * row_stride;
-      for (FlexIndex j = 0; j < n; ++j) row[j] = static_cast<T>(score_mod(row[j], b, h, q, k0 + j));
+      Sum<T>* row = scores + i * row_stride;
+      for (FlexIndex j = 0; j < n; ++j) row[j] = static_cast<Sum<T>>(score_mod(row[j], b, h, q, k0 + j));
     }
   }
 };
@@ -180,7 +180,7 @@ ENNEAD_API AttentionResult<T> flex_attention(const Tensor<T>& query, const Tenso
 /// @param query [batch, heads, num_queries, head_dim]
 /// @param key   [batch, kv_heads, num_keys, head_dim]
 /// @param value [batch, kv_heads, num_keys, value_dim]
-/// @param score_mod  callable (T score, FlexIndex b, h, q, k) -> T, best a generic lambda. It sees
+/// @param score_mod  callable (Sum<T> score, FlexIndex b, h, q, k) -> Sum<T>, best a generic lambda. It sees
 ///                   every score of a block that is not empty, must not throw and runs on several
 ///                   threads at once; what it captures must outlive the call.
 /// @param block_mask made for these numbers of queries and keys, or BlockMask{}

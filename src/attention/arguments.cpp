@@ -38,7 +38,8 @@ double visible_pairs(const kernels::AttentionArgs<T>& args) {
   return static_cast<double>(pairs) * static_cast<double>(repeated);
 }
 
-template double visible_pairs(const kernels::AttentionArgs<float>&);
-template double visible_pairs(const kernels::AttentionArgs<double>&);
+#define ENNEAD_INSTANTIATE(dtype, T, SumType) template double visible_pairs(const kernels::AttentionArgs<T>&);
+ENNEAD_FOR_EACH_ELEMENT_TYPE(ENNEAD_INSTANTIATE)
+#undef ENNEAD_INSTANTIATE
 
 }  // namespace ennead::attention

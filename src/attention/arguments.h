@@ -2,7 +2,6 @@
 // From Tensors and options to what the attention kernel takes.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -98,8 +97,7 @@ kernels::AttentionArgs<T> make_arguments(const Tensor<T>& query, const Tensor<T>
 /// Keys from this one on are in the future of `query`.
 template <class T>
 std::int64_t causal_end(const kernels::AttentionArgs<T>& args, std::int64_t query) {
-  const std::int64_t num_keys = args.k.size(2);
-  return args.causal ? std::clamp<std::int64_t>(query + args.causal_offset + 1, 0, num_keys) : num_keys;
+  return args.causal ? kernels::causal_limit(query, args.causal_offset, args.k.size(2)) : args.k.size(2);
 }
 
 /// Pairs (batch, head, query, key) that the masks in `args`, block masks apart, let see each other.

@@ -25,6 +25,14 @@ Refusal check_fits(const BlockMask& mask, const attention::ScoreShape& shape) {
   return {};
 }
 
+// The kernels read the kinds as they lie.
+constexpr bool same(BlockMask::Kind public_kind, kernels::BlockKind kind) {
+  return static_cast<int>(public_kind) == static_cast<int>(kind);
+}
+static_assert(same(BlockMask::Kind::empty, kernels::BlockKind::empty) &&
+              same(BlockMask::Kind::full, kernels::BlockKind::full) &&
+              same(BlockMask::Kind::partial, kernels::BlockKind::partial));
+
 kernels::BlockMaskArgs as_arguments(const BlockMask& mask) {
   if (mask.empty()) return {};
   const BlockMask::Data& data = mask.data();

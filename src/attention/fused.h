@@ -30,7 +30,7 @@ AttentionResult<T> run_fused(base::Launch& launch, const Tensor<T>& query, const
   const kernels::Kernels<T>& kernel = kernels::kernels_for<T>(context.isa());
   AttentionResult<T> result;
   result.output = make_output(query, value.size(3));
-  if (return_lse) result.lse = Tensor<T>::uninitialized(context, {query.size(0), query.size(1), query.size(2)});
+  if (return_lse) result.lse = Tensor<Sum<T>>::uninitialized(context, {query.size(0), query.size(1), query.size(2)});
   launch.reads(query).reads(key).reads(value).writes(result.output);
   if (return_lse) launch.writes(result.lse);
   if (query.size(0) * query.size(1) * query.size(2) == 0) return result;
