@@ -231,7 +231,7 @@ def sources_are_tidy(root):
         lines = path.read_text(encoding="utf-8").splitlines()
         if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:2]):
             yield f"{where}: expected the SPDX line first"
-        limit = 450 if path.suffix in SOURCE else 600
+        limit = 400 if path.suffix in SOURCE else 600
         if len(lines) > limit:
             yield f"{where}: expected one idea in at most {limit} lines, got {len(lines)}"
         for number, line in enumerate(lines, 1):
