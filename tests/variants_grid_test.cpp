@@ -53,7 +53,7 @@ void check(std::int64_t num_tokens, const Drawn& drawn, Isa isa, std::uint64_t s
   const auto x_before = test::copy_of(module.x);
 
   const auto rows = oracle::sample_rows(num_tokens);
-  const auto expected = module.expected({}, rows);
+  const oracle::JudgedRows expected = module.judged({}, rows);
   double error_of_first = 0;
   Tensor<T> first;
   for (const VariantInfo& info : variants()) {
@@ -62,14 +62,16 @@ void check(std::int64_t num_tokens, const Drawn& drawn, Isa isa, std::uint64_t s
     ASSERT_EQ(to_string(y.sizes()), to_string({drawn.batch, num_tokens, drawn.config.d_out}));
     const auto tolerance = first.empty() ? oracle::first_tolerance(kEpsilon<T>)
                                          : oracle::tolerance_against_first(error_of_first, kEpsilon<T>);
-    const auto compared = oracle::compare(expected, test::rows_of(y, rows), drawn.config.d_out, tolerance);
+    const auto compared =
+        oracle::compare(expected.out, test::rows_of(y, rows), drawn.config.d_out, tolerance, expected.rounding);
     EXPECT_TRUE(compared.ok) << oracle::describe(compared);
     EXPECT_TRUE(test::same_bits(module.x, x_before)) << "x was changed";
     if (first.empty()) {
       first = y;
       error_of_first = compared.max_abs_err;
     } else {  // the rows that the oracle did not look at
-      EXPECT_TRUE(test::close(test::to_doubles(first), y, oracle::tolerance_between(error_of_first, kEpsilon<T>)));
+      EXPECT_TRUE(test::close(test::to_doubles(first), y,
+                              oracle::tolerance_between(error_of_first, kEpsilon<T>, expected.largest_rounding())));
     }
   }
 }

@@ -67,14 +67,10 @@ std::vector<oracle::JudgedRows> oracle_rows(const Stand<T>& stand, const std::ve
   return expected;
 }
 
-/// How far rounding may move any of the sampled rows; what is not known, beside NaN and infinity, does not count.
-double largest_rounding(const std::vector<oracle::JudgedRows>& rows) {
+/// How far rounding may move any of the sampled rows.
+double largest_rounding(const std::vector<oracle::JudgedRows>& items) {
   double largest = 0;
-  for (const oracle::JudgedRows& item : rows) {
-    for (const double rounding : item.rounding) {
-      if (std::isfinite(rounding)) largest = std::max(largest, rounding);
-    }
-  }
+  for (const oracle::JudgedRows& item : items) largest = std::max(largest, item.largest_rounding());
   return largest;
 }
 
@@ -238,10 +234,9 @@ Verification verify(const std::vector<const VariantInfo*>& chosen, const Work& w
     if (reference.output.empty()) {
       reference = std::move(pass);
     } else {
-      const double allowed_error =
-          std::max(error_of_first.value_or(oracle::first_tolerance(kEpsilon).absolute), largest_rounding(expected));
-      const oracle::Comparison full =
-          compare_outputs(reference.output, pass.output, oracle::tolerance_between(allowed_error, kEpsilon));
+      const double error = error_of_first.value_or(oracle::first_tolerance(kEpsilon).absolute);
+      const oracle::Comparison full = compare_outputs(
+          reference.output, pass.output, oracle::tolerance_between(error, kEpsilon, largest_rounding(expected)));
       if (!full.ok && verdict.ok) {
         verdict.ok = false;
         verdict.worst = fmt::format("differs from {}: {}", order.front()->slug, oracle::describe(full));

@@ -37,7 +37,9 @@ Tolerance tolerance_against_first(double error_of_first, double epsilon, double 
   return {factor * error_of_first, 4 * epsilon};
 }
 
-Tolerance tolerance_between(double error_of_first, double epsilon) { return {4 * error_of_first, 4 * epsilon}; }
+Tolerance tolerance_between(double error_of_first, double epsilon, double rounding) {
+  return {4 * std::max(error_of_first, rounding), 4 * epsilon};
+}
 
 Comparison compare(std::span<const double> expected, std::span<const double> got, std::int64_t row_length,
                    const Tolerance& tolerance, std::span<const double> rounding) {

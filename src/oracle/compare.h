@@ -31,7 +31,9 @@ Tolerance first_tolerance(double epsilon);
 Tolerance tolerance_against_first(double error_of_first, double epsilon, double factor = kForwardFactor);
 /// What two variants may differ by where the oracle did not look. Their errors add up, and
 /// `error_of_first` comes from a sample of the rows, so this is twice as wide.
-Tolerance tolerance_between(double error_of_first, double epsilon);
+/// @param rounding JudgedRows::largest_rounding(): variant 1's error may happen to be smaller than what rounding
+///   makes of a row
+Tolerance tolerance_between(double error_of_first, double epsilon, double rounding);
 
 struct Comparison {
   bool ok = true;

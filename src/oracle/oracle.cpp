@@ -143,6 +143,14 @@ AttentionOutput module_attention(const Module& module, const std::vector<double>
                    split(module.W_value, module.b_value), rules);
 }
 
+double JudgedRows::largest_rounding() const {
+  double largest = 0;
+  for (const double move : rounding) {
+    if (std::isfinite(move)) largest = std::max(largest, move);
+  }
+  return largest;
+}
+
 JudgedRows judged_rows(const Module& module, const std::vector<double>& x, std::int64_t batch, std::int64_t num_tokens,
                        const Rules& rules, const std::vector<std::int64_t>& rows, double epsilon) {
   std::vector<std::int64_t> wanted = rows;

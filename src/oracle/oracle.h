@@ -49,6 +49,9 @@ std::vector<double> module_rows(const Module& module, const std::vector<double>&
 struct JudgedRows {
   std::vector<double> out;       // [batch, rows, d_out]
   std::vector<double> rounding;  // [batch, rows]: the most that any number of the row moves
+
+  /// The largest of `rounding`; what is not known, beside NaN and infinity, does not count.
+  double largest_rounding() const;
 };
 /// @param epsilon std::numeric_limits<T>::epsilon() of the type that is judged
 JudgedRows judged_rows(const Module& module, const std::vector<double>& x, std::int64_t batch, std::int64_t num_tokens,

@@ -17,11 +17,12 @@
 namespace ennead::test {
 
 /// EXPECT_TRUE(close(expected, got, tolerance)): rows run along the last axis of `got`.
+/// @param rounding how far rounding may move each row, from oracle::judged_rows(), where that is known
 template <class T>
 testing::AssertionResult close(const std::vector<double>& expected, const Tensor<T>& got,
-                               const oracle::Tolerance& tolerance) {
+                               const oracle::Tolerance& tolerance, const std::vector<double>& rounding = {}) {
   const std::int64_t row_length = got.rank() == 0 ? 1 : got.size(-1);
-  const oracle::Comparison comparison = oracle::compare(expected, to_doubles(got), row_length, tolerance);
+  const oracle::Comparison comparison = oracle::compare(expected, to_doubles(got), row_length, tolerance, rounding);
   if (comparison.ok) return testing::AssertionSuccess();
   return testing::AssertionFailure() << oracle::describe(comparison);
 }

@@ -71,6 +71,13 @@ struct ModuleCase {
     rules.causal = config.is_causal;
     return oracle::module_rows(to_oracle(config, weights), to_doubles(x), x.size(0), x.size(1), rules, rows);
   }
+
+  /// The same, and how far rounding in T may move each row: for variants that are judged by another's error.
+  oracle::JudgedRows judged(oracle::Rules rules = {}, const std::vector<std::int64_t>& rows = {}) const {
+    rules.causal = config.is_causal;
+    constexpr auto kEpsilon = static_cast<double>(std::numeric_limits<T>::epsilon());
+    return oracle::judged_rows(to_oracle(config, weights), to_doubles(x), x.size(0), x.size(1), rules, rows, kEpsilon);
+  }
 };
 
 /// A small module with nothing round about it: H, B > 1, d_in != d_out, all biases.
