@@ -179,6 +179,11 @@ def public_headers_are_exported(root):
             yield f"{path.relative_to(root)}: a function template says ENNEAD_API too: {' '.join(found.group(0).split())}"
 
 
+def public_headers_are_light(root):
+    yield from search(root, files(root, "include", suffixes={".h"}), r"#include <(sstream|iostream|iomanip|fstream|regex)>",
+                      "every file of a consumer would read this header")
+
+
 def flags_are_portable(root):
     names = [root / "CMakeLists.txt", root / "CMakePresets.json", root / "race", root / "test"]
     names += list(files(root, "cmake", "src", "apps", "tests", "bench", "tools", suffixes={".txt", ".cmake", ".json", ".sh", ""}))
@@ -242,7 +247,8 @@ def sources_are_tidy(root):
 
 
 RULES = [includes_point_down, threads_in_one_file, library_is_silent, no_hidden_state, simd_only_in_kernels, kernels_keep_to_their_rooms,
-         variants_hold_the_idea_only, public_headers_are_exported, flags_are_portable, variants_are_listed_and_short, sources_are_tidy]
+         variants_hold_the_idea_only, public_headers_are_exported, public_headers_are_light,
+         flags_are_portable, variants_are_listed_and_short, sources_are_tidy]
 
 # rule -> a file and a text that break it (SPDX and the like added where the rule is about something else).
 BREAKS = {
@@ -264,6 +270,7 @@ BREAKS = {
                                   ("include/ennead/a.h", "ENNEAD_API_BEGIN\nnamespace ennead {\nint f();\n}"),
                                   ("include/ennead/a.h", "ENNEAD_API_BEGIN\nnamespace ennead {\ntemplate <class T>\n"
                                    "T f(T = {});\n}\nENNEAD_API_END")],
+    public_headers_are_light: [("include/ennead/a.h", "#include <sstream>")],
     flags_are_portable: [("cmake/options.cmake", "target_compile_options(x INTERFACE -march=native)")],
     variants_are_listed_and_short: [("src/variants/variants.def", 'ENNEAD_VARIANT(1, gone, "Gone", 0, "x")'),
                                     ("src/variants/stacked_heads.cpp", "// Idea: x\n" * 200)],

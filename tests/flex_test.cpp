@@ -206,7 +206,7 @@ TYPED_TEST(Flex, SameBitsForAnyThreadsAndNeighbours) {
 TYPED_TEST(Flex, RefusesInOneSentence) {
   auto operands = test::random_operands<TypeParam>(this->context_, {2, 4, 4, 8, 8, 2, 2}, this->random_);
   const auto refusal = [&](const BlockMask& mask) {
-    return check_flex_attention(operands.query, operands.key, operands.value, mask, {}).value_or("");
+    return check_flex_attention(operands.query, operands.key, operands.value, mask, {}).reason();
   };
   const auto mask = [&](std::int64_t batch, std::int64_t heads, std::int64_t num_queries, std::int64_t num_keys) {
     return create_block_mask(this->context_, kEverything, batch, heads, num_queries, num_keys);

@@ -171,7 +171,7 @@ TEST_F(WeightFiles, LoadsTheCanonicalWeights) {
     EXPECT_TRUE(loaded.config.out_bias);
     const std::string bare = write("bare", without(tensors, "out_proj.bias"));
     EXPECT_FALSE(load_weights<float>(context, bare, {"", kHeads, {}}).config.out_bias);
-    EXPECT_EQ(check_weights(loaded.config, loaded.weights), std::nullopt);
+    EXPECT_EQ(check_weights(loaded.config, loaded.weights).reason(), "");
     EXPECT_TRUE(test::same_bits(loaded.weights.W_key, file.read<float>(c, "W_key.weight")));
     EXPECT_TRUE(test::same_bits(loaded.weights.out_proj_weight, file.read<float>(c, "out_proj.weight")));
     EXPECT_EQ(loaded.weights.b_value.empty(), !bias);

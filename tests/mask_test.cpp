@@ -233,7 +233,7 @@ TYPED_TEST(Mask, RefusesOtherShapes) {
                                                                             {{4, 2, 8, 8}, "[4, 2, 8, 8]"}}) {
     const auto mask = AttentionMask<TypeParam>::allow(Tensor<bool>::full(this->context_, sizes, true));
     EXPECT_EQ(
-        check_attn_mask(mask, 2, 4, 8, 8).value_or(""),
+        check_attn_mask(mask, 2, 4, 8, 8).reason(),
         "attn_mask: expected [8, 8], [8, 8, 8] (batch * heads first) or [2, 4, 8, 8], any axis 1 instead, got " + got);
     const auto operands = test::random_operands<TypeParam>(this->context_, {2, 4, 4, 8, 8, 2, 2}, this->random_);
     EXPECT_TRUE(test::refuses([&] { this->attend(operands, mask); }, {"attn_mask: expected [8, 8]", got}));

@@ -50,9 +50,9 @@ void require_memory(const std::vector<const VariantInfo*>& chosen, const Work& w
   const Arena free_memory{Arena::Options{}};
   for (const VariantInfo* info : chosen) {
     const std::size_t bytes = footprint(*info, work).peak_bytes;
-    if (const Refusal refusal = free_memory.check(bytes)) {
+    if (const Refusal refusal = free_memory.check(bytes); !refusal.ok()) {
       raise(fmt::format("{} ({}) needs {} bytes ({}) for this shape: {}", info->number, info->slug, bytes,
-                        render::bytes(static_cast<double>(bytes)), *refusal));
+                        render::bytes(static_cast<double>(bytes)), refusal.reason()));
     }
   }
 }

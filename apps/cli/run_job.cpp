@@ -164,10 +164,10 @@ class Runner {
     const std::int64_t item = std::max<std::int64_t>(tokens * std::max(config.d_in, config.d_out), 1);
     chunk_ = std::clamp<std::int64_t>(kElementsPerChunk / item, 1, std::max<std::int64_t>(batch(), 1));
     const std::size_t bytes = variant_->workspace_bytes(context_, chunk_, tokens);
-    if (const Refusal refusal = context_.arena().check(bytes)) {
+    if (const Refusal refusal = context_.arena().check(bytes); !refusal.ok()) {
       raise(fmt::format("{} ({}) needs {} bytes ({}) for {} of {} sequences of {} tokens: {}", job_.variant->number,
                         job_.variant->slug, bytes, render::bytes(static_cast<double>(bytes)), chunk_, batch(), tokens,
-                        *refusal));
+                        refusal.reason()));
     }
   }
 

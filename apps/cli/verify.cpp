@@ -165,18 +165,18 @@ void judge_gradients(const std::vector<Tensor<T>>& expected, const std::vector<T
   if (!(verdict.gradient_err <= kAllowed)) verdict.ok = false;
 }
 
-bool fits(std::size_t bytes) { return !Arena(Arena::Options{}).check(bytes); }
+bool fits(std::size_t bytes) { return Arena(Arena::Options{}).check(bytes).ok(); }
 
 /// Throws when the memory is not there. What is taken beside the variants is taken by plain vectors,
 /// which no arena counts.
 void require_memory_to_verify(const std::vector<const VariantInfo*>& order, const Work& work,
                               const VerifyOptions& options) {
   const std::size_t bytes = bytes_to_verify(order, work, options);
-  if (const Refusal refusal = Arena(Arena::Options{}).check(bytes)) {
+  if (const Refusal refusal = Arena(Arena::Options{}).check(bytes); !refusal.ok()) {
     raise(
         fmt::format("checking needs {} bytes ({}) for this shape, with the float64 loops and the outputs that are "
                     "kept: {}; a smaller shape or fewer --threads need less",
-                    bytes, render::bytes(static_cast<double>(bytes)), *refusal));
+                    bytes, render::bytes(static_cast<double>(bytes)), refusal.reason()));
   }
 }
 

@@ -33,7 +33,8 @@ Isa resolve_isa(const std::string& text) {
     for (Isa each : supported_isas()) names.push_back(ennead::name(each));
     throw UsageError(fmt::format("--isa: expected one of {}, got \"{}\"", fmt::join(names, ", "), text));
   }
-  if (const Refusal refusal = check_isa(*isa)) throw UsageError(fmt::format("--isa: {}", *refusal));
+  if (const Refusal refusal = check_isa(*isa); !refusal.ok())
+    throw UsageError(fmt::format("--isa: {}", refusal.reason()));
   return *isa;
 }
 
@@ -115,11 +116,11 @@ Work resolve(const CLI::App& app, const WorkFlags& flags) {
   work.seed = flags.seed;
   work.threads = flags.threads == 0 ? available_threads() : flags.threads;
   work.isa = resolve_isa(flags.isa);
-  if (const Refusal refusal = check_config(work.config())) throw UsageError(*refusal);
+  if (const Refusal refusal = check_config(work.config()); !refusal.ok()) throw UsageError(refusal.reason());
   const std::size_t element = work.precision == Precision::float32 ? sizeof(float) : sizeof(double);
   for (std::int64_t width : {work.shape.d_in, work.shape.d_out}) {
-    if (const Refusal refusal = check_sizes({work.shape.batch, work.shape.num_tokens, width}, element)) {
-      throw UsageError(*refusal);
+    if (const Refusal refusal = check_sizes({work.shape.batch, work.shape.num_tokens, width}, element); !refusal.ok()) {
+      throw UsageError(refusal.reason());
     }
   }
   return work;

@@ -65,7 +65,7 @@ Options parse(const std::vector<std::string>& arguments) {
     const std::string& value = arguments[++i];
     if (flag == "--isa" || flag == "--peak") {
       const std::optional<Isa> isa = parse_isa(value);
-      if (!isa || check_isa(*isa)) reject(flag + ": not on this CPU: " + value);
+      if (!isa || !check_isa(*isa).ok()) reject(flag + ": not on this CPU: " + value);
       if (flag == "--isa") {
         options.isas = {*isa};
       } else {

@@ -75,7 +75,7 @@ decltype(auto) with_dtype(DType dtype, F&& f) {
     default:
       break;
   }
-  raise(*check_dtype(dtype));
+  raise(check_dtype(dtype).reason());
 }
 
 }  // namespace ennead

@@ -2,7 +2,6 @@
 // A borrowed callable: two pointers, no allocation. It must not outlive what it was made from.
 #pragma once
 
-#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -20,7 +19,8 @@ class FunctionRef<Result(Args...)> {
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<Result, F&, Args...>)
       FunctionRef(F&& callable)  // NOLINT(google-explicit-constructor): meant to convert
-      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
+      // The address also of a class with an operator& of its own, without <memory> in every file that includes this.
+      : object_(const_cast<char*>(&reinterpret_cast<const volatile char&>(callable))),
         call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
         }) {}

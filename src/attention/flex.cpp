@@ -60,15 +60,16 @@ template <class T>
 Refusal check_flex_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
                              const BlockMask& block_mask, const FlexOptions& options) {
   if (value.empty()) return sentence(kOp, ": expected a value, got an empty handle");
-  if (Refusal refusal = attention::check_shapes(kOp, query, key, value, options.enable_gqa)) return refusal;
-  if (Refusal refusal = attention::check_scale<T>(kOp, options.scale)) return refusal;
+  if (Refusal refusal = attention::check_shapes(kOp, query, key, value, options.enable_gqa); !refusal.ok())
+    return refusal;
+  if (Refusal refusal = attention::check_scale<T>(kOp, options.scale); !refusal.ok()) return refusal;
   const attention::ScoreShape shape = attention::score_shape(query, key);
   constexpr std::int64_t kMax = std::numeric_limits<FlexIndex>::max();
   if (shape.batch > kMax || shape.heads > kMax || shape.num_queries > kMax || shape.num_keys > kMax) {
     return sentence(kOp, ": expected sizes up to ", kMax, " (a score_mod gets 32-bit indices), got query ",
                     to_string(query.sizes()), " and key ", to_string(key.sizes()));
   }
-  if (Refusal refusal = check_fits(block_mask, shape)) return refusal;
+  if (Refusal refusal = check_fits(block_mask, shape); !refusal.ok()) return refusal;
   return attention::check_no_gradient(kOp, query.context(), {&query, &key, &value});
 }
 

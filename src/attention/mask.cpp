@@ -56,7 +56,7 @@ Refusal check_attn_mask(const AttentionMask<T>& mask, std::int64_t batch, std::i
                         std::int64_t num_keys) {
   const Dims full{batch, heads, num_queries, num_keys};
   if (!mask.allowed.empty()) {
-    if (Refusal refusal = check_mask_sizes(mask.allowed.sizes(), full)) return refusal;
+    if (Refusal refusal = check_mask_sizes(mask.allowed.sizes(), full); !refusal.ok()) return refusal;
   }
   if (!mask.bias.empty()) return check_mask_sizes(mask.bias.sizes(), full);
   return {};

@@ -64,10 +64,10 @@ Refusal check_config(const Config& config) {
     if (value >= 1) return {};
     return sentence(name, ": expected 1 or more, got ", value);
   };
-  if (auto refusal = positive("d_in", config.d_in)) return refusal;
-  if (auto refusal = positive("d_out", config.d_out)) return refusal;
-  if (auto refusal = positive("num_heads", config.num_heads)) return refusal;
-  if (auto refusal = positive("context_length", config.context_length)) return refusal;
+  if (auto refusal = positive("d_in", config.d_in); !refusal.ok()) return refusal;
+  if (auto refusal = positive("d_out", config.d_out); !refusal.ok()) return refusal;
+  if (auto refusal = positive("num_heads", config.num_heads); !refusal.ok()) return refusal;
+  if (auto refusal = positive("context_length", config.context_length); !refusal.ok()) return refusal;
   if (config.d_out % config.num_heads != 0) {
     return sentence("d_out: expected a multiple of num_heads = ", config.num_heads, ", got ", config.d_out);
   }
@@ -81,13 +81,14 @@ template <class T>
 Refusal check_weights(const Config& config, const Weights<T>& weights) {
   const Dims weight = weight_sizes(config);
   const Dims bias = bias_sizes(config);
-  if (auto refusal = check_one("W_query", weights.W_query, true, weight)) return refusal;
-  if (auto refusal = check_one("W_key", weights.W_key, true, weight)) return refusal;
-  if (auto refusal = check_one("W_value", weights.W_value, true, weight)) return refusal;
-  if (auto refusal = check_one("W_query.bias", weights.b_query, config.qkv_bias, bias)) return refusal;
-  if (auto refusal = check_one("W_key.bias", weights.b_key, config.qkv_bias, bias)) return refusal;
-  if (auto refusal = check_one("W_value.bias", weights.b_value, config.qkv_bias, bias)) return refusal;
-  if (auto refusal = check_one("out_proj.weight", weights.out_proj_weight, true, out_sizes(config))) return refusal;
+  if (auto refusal = check_one("W_query", weights.W_query, true, weight); !refusal.ok()) return refusal;
+  if (auto refusal = check_one("W_key", weights.W_key, true, weight); !refusal.ok()) return refusal;
+  if (auto refusal = check_one("W_value", weights.W_value, true, weight); !refusal.ok()) return refusal;
+  if (auto refusal = check_one("W_query.bias", weights.b_query, config.qkv_bias, bias); !refusal.ok()) return refusal;
+  if (auto refusal = check_one("W_key.bias", weights.b_key, config.qkv_bias, bias); !refusal.ok()) return refusal;
+  if (auto refusal = check_one("W_value.bias", weights.b_value, config.qkv_bias, bias); !refusal.ok()) return refusal;
+  if (auto refusal = check_one("out_proj.weight", weights.out_proj_weight, true, out_sizes(config)); !refusal.ok())
+    return refusal;
   return check_one("out_proj.bias", weights.out_proj_bias, config.out_bias, bias);
 }
 

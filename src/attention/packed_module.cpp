@@ -96,7 +96,7 @@ PackedModule<T>::PackedModule(const Config& config, const Weights<T>& weights) :
 template <class T>
 Refusal check_multi_head_attention(const Tensor<T>& x, const PackedModule<T>& module) {
   if (x.empty()) return sentence(kOp, ": expected x, got an empty handle");
-  if (Refusal refusal = check_input(x.sizes(), module.config())) return refusal;
+  if (Refusal refusal = check_input(x.sizes(), module.config()); !refusal.ok()) return refusal;
   return attention::check_no_gradient(kOp, x.context(), {&x});
 }
 
@@ -104,8 +104,8 @@ template <class T>
 Refusal check_multi_head_attention(std::type_identity_t<View<const T, 3>> x, const PackedModule<T>& module,
                                    std::type_identity_t<View<T, 3>> out) {
   const base::Extent in = base::extent_of(x), to = base::extent_of(out);
-  if (Refusal refusal = base::check_readable(kOp, "x", in)) return refusal;
-  if (Refusal refusal = check_input(in.sizes, module.config())) return refusal;
+  if (Refusal refusal = base::check_readable(kOp, "x", in); !refusal.ok()) return refusal;
+  if (Refusal refusal = check_input(in.sizes, module.config()); !refusal.ok()) return refusal;
   const Dims wanted{x.size(0), x.size(1), module.config().d_out};
   if (!(to.sizes == wanted)) {
     return sentence(kOp, ": expected out ", to_string(wanted), ", got ", to_string(to.sizes));

@@ -14,9 +14,10 @@ template <class T>
 Refusal check_attention(const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
                         const AttentionOptions<T>& options) {
   if (value.empty()) return sentence(kOp, ": expected a value, got an empty handle");
-  if (Refusal refusal = attention::check_shapes(kOp, query, key, value, options.enable_gqa)) return refusal;
-  if (Refusal refusal = attention::check_scale<T>(kOp, options.scale)) return refusal;
-  if (Refusal refusal = attention::check_mask(options.attn_mask, attention::score_shape(query, key))) {
+  if (Refusal refusal = attention::check_shapes(kOp, query, key, value, options.enable_gqa); !refusal.ok())
+    return refusal;
+  if (Refusal refusal = attention::check_scale<T>(kOp, options.scale); !refusal.ok()) return refusal;
+  if (Refusal refusal = attention::check_mask(options.attn_mask, attention::score_shape(query, key)); !refusal.ok()) {
     return refusal;
   }
   return attention::check_no_gradient(kOp, query.context(), {&query, &key, &value, &options.attn_mask.bias});

@@ -150,9 +150,9 @@ class RowBlocks {
 
 template <class T>
 Refusal check_weights_call(const Tensor<T>& query, const Tensor<T>& key, const AttentionOptions<T>& options) {
-  if (Refusal refusal = attention::check_shapes(kOp, query, key, {}, options.enable_gqa)) return refusal;
-  if (Refusal refusal = attention::check_scale<T>(kOp, options.scale)) return refusal;
-  if (Refusal refusal = attention::check_mask(options.attn_mask, attention::score_shape(query, key))) {
+  if (Refusal refusal = attention::check_shapes(kOp, query, key, {}, options.enable_gqa); !refusal.ok()) return refusal;
+  if (Refusal refusal = attention::check_scale<T>(kOp, options.scale); !refusal.ok()) return refusal;
+  if (Refusal refusal = attention::check_mask(options.attn_mask, attention::score_shape(query, key)); !refusal.ok()) {
     return refusal;
   }
   return attention::check_no_gradient(kOp, query.context(), {&query, &key, &options.attn_mask.bias});

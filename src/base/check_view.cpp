@@ -92,7 +92,7 @@ Refusal check_readable(const char* op, const char* name, const Extent& view) {
 }
 
 Refusal check_writable(const char* op, const char* name, const Extent& view) {
-  if (Refusal refusal = check_readable(op, name, view)) return refusal;
+  if (Refusal refusal = check_readable(op, name, view); !refusal.ok()) return refusal;
   if (!has_elements(view)) return {};
   for (int axis = 0; axis < view.sizes.rank(); ++axis) {
     if (view.sizes[axis] == 1) continue;

@@ -212,7 +212,7 @@ Refusal OutputFile::write(std::span<const std::byte> bytes) {
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(fits));
     bytes = bytes.subspan(fits);
     if (buffer_.size() == kBufferBytes) {
-      if (Refusal refusal = write_buffer()) return refusal;
+      if (Refusal refusal = write_buffer(); !refusal.ok()) return refusal;
     }
   }
   return {};
@@ -220,14 +220,14 @@ Refusal OutputFile::write(std::span<const std::byte> bytes) {
 
 Refusal OutputFile::flush() {
   if (flushed_) return {};
-  if (Refusal refusal = write_buffer()) return refusal;
+  if (Refusal refusal = write_buffer(); !refusal.ok()) return refusal;
   if (::fsync(descriptor_) != 0) return sentence(in_quotes(path_), ": cannot be written: ", reason(errno));
   flushed_ = true;
   return {};
 }
 
 Refusal OutputFile::commit() {
-  if (Refusal refusal = flush()) return refusal;
+  if (Refusal refusal = flush(); !refusal.ok()) return refusal;
   if (temporary_.empty()) {
     const std::string unnamed = sentence("/proc/self/fd/", descriptor_);
     for (int attempt = 0; temporary_.empty() && attempt < 100; ++attempt) {

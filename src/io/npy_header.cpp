@@ -153,7 +153,7 @@ Refusal parse_dictionary(std::string_view text, StoredArray& info) {
     if ((seen >> index & 1u) != 0)
       return sentence("expected each key once in the header, got ", in_quotes(*name), " twice");
     seen |= 1u << index;
-    if (Refusal refusal = kKeys[index].parse(cursor, info)) return refusal;
+    if (Refusal refusal = kKeys[index].parse(cursor, info); !refusal.ok()) return refusal;
     comma = cursor.take(',');
   }
   if (!cursor.at_end()) return expected("nothing after the dictionary", cursor);
@@ -188,7 +188,8 @@ Refusal find_npy_data(std::span<const std::byte> start, std::uint64_t& data_offs
 }
 
 Refusal parse_npy_header(std::span<const std::byte> header, StoredArray& info) {
-  if (Refusal refusal = find_npy_data(header.first(std::min(header.size(), kNpyPreamble)), info.data_offset)) {
+  if (Refusal refusal = find_npy_data(header.first(std::min(header.size(), kNpyPreamble)), info.data_offset);
+      !refusal.ok()) {
     return refusal;
   }
   const std::size_t text_offset = std::to_integer<int>(header[6]) == 1 ? 10 : 12;
@@ -196,7 +197,7 @@ Refusal parse_npy_header(std::span<const std::byte> header, StoredArray& info) {
     return sentence("expected a header of ", info.data_offset, " bytes, got a file of ", header.size(), " bytes");
   }
   const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
-  if (Refusal refusal = parse_dictionary(text.substr(text_offset), info)) return refusal;
+  if (Refusal refusal = parse_dictionary(text.substr(text_offset), info); !refusal.ok()) return refusal;
   if (!checked_bytes({info.sizes.begin(), info.sizes.end()}, size_in_bytes(info.dtype))) {
     return sentence("expected sizes whose bytes fit 63 bits, got ", to_string(info.sizes));
   }

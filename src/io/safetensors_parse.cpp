@@ -223,16 +223,16 @@ Refusal parse_safetensors_header(std::string_view json, std::uint64_t data_offse
     return sentence("expected a header that starts with {, got ", in_quotes(json.substr(0, 1)));
   HeaderReader reader(header);
   const bool parsed = Json::sax_parse(json.begin(), json.end(), &reader);
-  if (reader.refusal()) return reader.refusal();
+  if (!reader.refusal().ok()) return reader.refusal();
   if (!parsed) return "expected JSON in the header, got something else";
   // Empty tensors may share an offset; the name settles their order.
   std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   for (const SafetensorsFile::Entry& entry : header.entries) {
-    if (Refusal refusal = check_entry(entry, data_bytes)) return refusal;
+    if (Refusal refusal = check_entry(entry, data_bytes); !refusal.ok()) return refusal;
   }
-  if (Refusal refusal = check_cover(header.entries, data_bytes)) return refusal;
+  if (Refusal refusal = check_cover(header.entries, data_bytes); !refusal.ok()) return refusal;
   for (SafetensorsFile::Entry& entry : header.entries) {
     entry.begin += data_offset;
     entry.end += data_offset;

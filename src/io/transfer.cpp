@@ -58,11 +58,11 @@ class Walk {
 }  // namespace
 
 void require_io(const Refusal& refusal) {
-  if (refusal) throw FileError(*refusal);
+  if (!refusal.ok()) throw FileError(refusal.reason());
 }
 
 void require_file(const std::string& path, const Refusal& what) {
-  if (what) throw FileError(sentence(in_quotes(path), ": ", *what));
+  if (!what.ok()) throw FileError(sentence(in_quotes(path), ": ", what.reason()));
 }
 
 template <class T>

@@ -54,9 +54,9 @@ Refusal regroup(RawModule& module, std::int64_t kv_heads) {
                     " there are, got ", kv_heads);
   }
   for (std::size_t part = 1; part < 3; ++part) {
-    if (Refusal refusal = regroup_rows(module.weights[part], from, kv_heads)) return refusal;
+    if (Refusal refusal = regroup_rows(module.weights[part], from, kv_heads); !refusal.ok()) return refusal;
     if (!module.biases) continue;
-    if (Refusal refusal = regroup_rows((*module.biases)[part], from, kv_heads)) return refusal;
+    if (Refusal refusal = regroup_rows((*module.biases)[part], from, kv_heads); !refusal.ok()) return refusal;
   }
   module.info.kv_heads = kv_heads;
   return {};

@@ -52,7 +52,7 @@ Dims resolve_sizes(const Dims& wanted, std::int64_t elements) {
       sizes[axis] = 1;
     }
   }
-  if (check_sizes(sizes, 1)) return wanted;
+  if (!check_sizes(sizes, 1).ok()) return wanted;
   const std::int64_t known = sizes.product();
   if (open >= 0 && known > 0) sizes[open] = elements / known;
   return sizes;
@@ -86,7 +86,7 @@ template <class T>
 Tensor<T> view(const Tensor<T>& x, const Dims& sizes, Where) {
   require(ops::check_given("view", x));
   const Dims resolved = resolve_sizes(sizes, x.num_elements());
-  if (check_sizes(resolved, sizeof(T)) || resolved.product() != x.num_elements()) {
+  if (!check_sizes(resolved, sizeof(T)).ok() || resolved.product() != x.num_elements()) {
     raise(sentence("view: expected sizes with the ", x.num_elements(), " elements of ", to_string(x.sizes()), ", got ",
                    to_string(sizes)));
   }

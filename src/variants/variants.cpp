@@ -109,7 +109,8 @@ Refusal Variant<T>::check(const Tensor<T>& x, const CallOptions<T>& options) con
   if (!options.attn_mask.empty()) {
     if (!can.attn_mask) return refuse("attn_mask", [](const Supports& s) { return s.attn_mask; });
     const std::int64_t num_tokens = x.size(1);
-    if (Refusal refusal = check_attn_mask(options.attn_mask, x.size(0), config_.num_heads, num_tokens, num_tokens)) {
+    if (Refusal refusal = check_attn_mask(options.attn_mask, x.size(0), config_.num_heads, num_tokens, num_tokens);
+        !refusal.ok()) {
       return refusal;
     }
   }
