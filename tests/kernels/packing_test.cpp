@@ -6,7 +6,7 @@
 // The first include re-includes this file once per instruction set.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels_packing_test.cpp"
+#define HWY_TARGET_INCLUDE "kernels/packing_test.cpp"
 #include "kernels/shared/targets.h"
 #include "kernels/amx/module/head_work-inl.h"
 #include "kernels/simd/attention/forward/pack-inl.h"

@@ -11,7 +11,7 @@ import re
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
+ROOT = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 
 # Includes may point to the same layer or to one further left.
 LAYERS = ["base", "kernels", "ops", "attention", "variants", "io", "apps"]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
+SOURCE = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = os.environ.get("ENNEAD_BUILD_DIR", "")
 CXX = os.environ.get("ENNEAD_CXX", "c++")
 SANITIZE = os.environ.get("ENNEAD_SANITIZE", "")
@@ -39,7 +39,7 @@ class Installed(unittest.TestCase):
         return result
 
     def configure(self, version):
-        return run("cmake", "-S", SOURCE / "tests/install", "-B", self.folder / f"build-{version}", f"-DCMAKE_CXX_COMPILER={CXX}",
+        return run("cmake", "-S", SOURCE / "tests/tree/install", "-B", self.folder / f"build-{version}", f"-DCMAKE_CXX_COMPILER={CXX}",
                    f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DWANTED_VERSION={version}",
                    f"-DWANTED_COMPONENTS={'io' if self.has_io else ''}",
                    f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + SANITIZE if SANITIZE else ''}")
@@ -69,22 +69,22 @@ class Installed(unittest.TestCase):
         program = self.folder / "by-pkg-config"
         # The standard is the consumer's choice: flags of pkg-config often stand behind the consumer's own.
         self.assertFalse([flag for flag in self.pkg_config("ennead") if flag.startswith("-std")])
-        self.succeeds(CXX, "-std=c++23", SOURCE / "tests/install/consumer.cpp", "-o", program, *self.pkg_config("ennead"))
+        self.succeeds(CXX, "-std=c++23", SOURCE / "tests/tree/install/consumer.cpp", "-o", program, *self.pkg_config("ennead"))
         self.assertIn("variants agree", self.succeeds(program).stdout)
         if self.has_io:
-            self.succeeds(CXX, "-std=c++20", SOURCE / "tests/install/consumer_io.cpp", "-o", program,
+            self.succeeds(CXX, "-std=c++20", SOURCE / "tests/tree/install/consumer_io.cpp", "-o", program,
                           *self.pkg_config("ennead-io"))
             self.succeeds(program, self.folder / "x.npy")
 
     def test_an_earlier_standard_is_refused_in_one_sentence(self):
-        result = run(CXX, "-std=c++17", "-fsyntax-only", "-I", self.prefix / "include", SOURCE / "tests/install/consumer.cpp")
+        result = run(CXX, "-std=c++17", "-fsyntax-only", "-I", self.prefix / "include", SOURCE / "tests/tree/install/consumer.cpp")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("expected C++20 or later", result.stderr)
 
     @unittest.skipUnless(shutil.which("pkg-config"), "no pkg-config")
     def test_a_plugin_can_hold_the_static_library(self):
         plugin = self.folder / "libplugin.so"
-        self.succeeds(CXX, "-std=c++20", "-shared", "-fPIC", "-Wl,-z,text", SOURCE / "tests/install/engine.cpp", "-o", plugin,
+        self.succeeds(CXX, "-std=c++20", "-shared", "-fPIC", "-Wl,-z,text", SOURCE / "tests/tree/install/engine.cpp", "-o", plugin,
                       *self.pkg_config("ennead"))
         names = self.succeeds("nm", "--dynamic", "--defined-only", "--demangle", plugin).stdout
         self.assertIn("engine_variants()", names)

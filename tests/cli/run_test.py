@@ -15,8 +15,7 @@ try:
 except ImportError:  # not on every system
     pty = None
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from run_files import GOLDEN, TOOL, InDirectory, read_npy, read_npy_shape, read_safetensors, variants, write_npy  # pylint: disable=wrong-import-position
+from run_files import GOLDEN, TOOL, InDirectory, read_npy, read_npy_shape, read_safetensors, variants, write_npy
 
 
 class GoldenValues(InDirectory):

@@ -11,7 +11,7 @@ import pathlib
 import re
 import unittest
 
-ROOT = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
+ROOT = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BUDGET = 40
 STAGES = ["project", "split", "score", "mask", "softmax", "mix", "merge"]
 # A loop over heads makes each head's own projection, so there is nothing to split.

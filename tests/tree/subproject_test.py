@@ -16,7 +16,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ["ENNEAD_SOURCE_DIR"])
 CXX = os.environ.get("ENNEAD_CXX", "c++")
 LAUNCHER = os.environ.get("ENNEAD_LAUNCHER", "")
-CONSUMERS = SOURCE / "tests/install"
+CONSUMERS = SOURCE / "tests/tree/install"
 
 
 def run(*command, **options):

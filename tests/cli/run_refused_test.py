@@ -11,8 +11,7 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from run_files import TOOL, InDirectory, read_npy, read_npy_shape, write_npy  # pylint: disable=wrong-import-position
+from run_files import TOOL, InDirectory, read_npy, read_npy_shape, write_npy
 
 
 class BadInput(InDirectory):

@@ -4,6 +4,7 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import time
 import unittest
 
 TOOL = os.environ.get("ENNEAD_TOOL", "")
-SOURCE = os.environ.get("ENNEAD_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SOURCE = os.environ.get("ENNEAD_SOURCE_DIR", str(pathlib.Path(__file__).resolve().parents[2]))
 SMALL = ["--batch", "2", "--tokens", "33", "--d-in", "24", "--d-out", "30", "--heads", "3"]
 
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent))
+SOURCE = pathlib.Path(os.environ.get("ENNEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("ENNEAD_BUILD_DIR", ""))
 CXX = os.environ.get("ENNEAD_CXX", "c++")
 SANITIZE = os.environ.get("ENNEAD_SANITIZE", "")
@@ -46,7 +46,7 @@ class Eleventh(unittest.TestCase):
 
         cls.out = folder / "out"
         flags = f"-fsanitize={SANITIZE}" if SANITIZE else ""
-        for command in (["cmake", "-S", cls.tree / "tests/eleventh", "-B", cls.out, f"-DTREE={cls.tree}", f"-DBUILD={BUILD}",
+        for command in (["cmake", "-S", cls.tree / "tests/variants/eleventh", "-B", cls.out, f"-DTREE={cls.tree}", f"-DBUILD={BUILD}",
                          f"-DNEW={NEW}", f"-DCMAKE_CXX_COMPILER={CXX}", f"-DCMAKE_CXX_FLAGS={flags}"],
                         ["cmake", "--build", cls.out]):
             result = run(*command)
@@ -79,14 +79,14 @@ class Eleventh(unittest.TestCase):
         self.assertIn(NEW, self.succeeds(self.tool, "check", *SMALL))
 
     def test_tests(self):
-        program = self.out / "variants_properties_test"
+        program = self.out / "properties_test"
         names = self.succeeds(program, "--gtest_list_tests").count(f"/{NEW} ")
         self.assertGreater(names, 8)
         ran = self.succeeds(program, f"--gtest_filter=*/{NEW}")
         self.assertIn(f"[  PASSED  ] {names} tests", ran)
 
     def test_rules_of_the_tree(self):
-        self.succeeds(sys.executable, self.tree / "tests/architecture_test.py", "Architecture.test_tree_keeps_the_rules",
+        self.succeeds(sys.executable, self.tree / "tests/tree/architecture_test.py", "Architecture.test_tree_keeps_the_rules",
                       env={**os.environ, "ENNEAD_SOURCE_DIR": str(self.tree)})
 
 

@@ -3,13 +3,14 @@
 """The picture and the tables of the README say what the committed result says."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-SOURCE = os.environ.get("ENNEAD_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SOURCE = os.environ.get("ENNEAD_SOURCE_DIR", str(pathlib.Path(__file__).resolve().parents[2]))
 MAKER = os.path.join(os.environ.get("ENNEAD_BUILD_DIR", ""), "bin", "ennead_readme")
 RESULT = os.path.join(SOURCE, "bench", "results", "reference.json")
 
