@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "command.h"
+#include "commands/command.h"
 #include "ennead/error.h"
 #include "usage_error.h"
 #include "version.h"

@@ -4,13 +4,12 @@
 
 #include <string>
 
-#include "measure/result.h"
+#include "harness/result.h"
 
 namespace ennead::cli {
 
 /// "ennead 0.1.0 ...": commit, compiler, flags, instruction sets.
 std::string version_text();
-measure::BuildRecord build_record();
-measure::MachineRecord machine_record(const std::string& isa, int threads);
+harness::BuildRecord build_record();
 
 }  // namespace ennead::cli

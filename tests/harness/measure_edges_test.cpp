@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "measure/noise.h"
-#include "measure/result.h"
-#include "measure/rounds.h"
-#include "measure/statistics.h"
+#include "harness/noise.h"
+#include "harness/result.h"
+#include "harness/rounds.h"
+#include "harness/statistics.h"
 
-namespace ennead::measure {
+namespace ennead::harness {
 namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
@@ -45,7 +45,7 @@ struct Scripted {
 };
 
 // Two calls in a row that are no more than 2% faster than the best before: exactly 2% is flat.
-TEST(CliRounds, WarmUpEndsAfterTwoFlatCalls) {
+TEST(Rounds, WarmUpEndsAfterTwoFlatCalls) {
   Scripted constant{{100}}, at_the_limit{{100, 98}}, faster{{100, 97}}, falling{{1000, 900, 900, 800}};
   EXPECT_EQ(constant.warm_up_calls(constant.options()), 3);
   EXPECT_EQ(at_the_limit.warm_up_calls(at_the_limit.options()), 3);
@@ -54,14 +54,14 @@ TEST(CliRounds, WarmUpEndsAfterTwoFlatCalls) {
 }
 
 // Kills `<=` for the time, and a limit that is never reached: 300 + 200 ms is all of half a second.
-TEST(CliRounds, WarmUpEndsWithItsTime) {
+TEST(Rounds, WarmUpEndsWithItsTime) {
   Scripted falling{{300 * kMillisecond, 200 * kMillisecond, 100 * kMillisecond, 50 * kMillisecond}};
   RoundsOptions options = falling.options();
   options.warm_up_seconds = 0.5;
   EXPECT_EQ(falling.warm_up_calls(options), 2);
 }
 
-TEST(CliRounds, WarmUpEndsAfterTwoHundredCalls) {
+TEST(Rounds, WarmUpEndsAfterTwoHundredCalls) {
   Scripted falling;
   for (double ns = 1e9; falling.times.size() < 300; ns *= 0.97) {
     falling.times.push_back(static_cast<std::int64_t>(ns));
@@ -71,7 +71,7 @@ TEST(CliRounds, WarmUpEndsAfterTwoHundredCalls) {
   EXPECT_EQ(falling.warm_up_calls(options), 200);
 }
 
-TEST(CliRounds, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
+TEST(Rounds, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
   Scripted half{{500'000}}, exact{{2 * kMillisecond}}, longer{{3 * kMillisecond}}, nothing{{0}};
   RoundsOptions options;
   const auto calls = [&](Scripted& scripted) {
@@ -88,7 +88,7 @@ TEST(CliRounds, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
 }
 
 // 300 ms of warm-up and rounds of 100: the seventh ends on the second exactly and is still run.
-TEST(CliRounds, TheLastRoundIsTheOneThatFits) {
+TEST(Rounds, TheLastRoundIsTheOneThatFits) {
   Scripted scripted{{100 * kMillisecond}};
   RoundsOptions options = scripted.options();
   options.max_rounds = 100;
@@ -97,7 +97,7 @@ TEST(CliRounds, TheLastRoundIsTheOneThatFits) {
   EXPECT_EQ(scripted.now, 1000 * kMillisecond);
 }
 
-TEST(CliRounds, FewestAndMostRoundsAreKept) {
+TEST(Rounds, FewestAndMostRoundsAreKept) {
   Scripted scripted{{100 * kMillisecond}};
   RoundsOptions options = scripted.options();
   options.seconds = 0;
@@ -110,7 +110,7 @@ TEST(CliRounds, FewestAndMostRoundsAreKept) {
 }
 
 // Kills CPU time that is counted outside the samples, or by the wall.
-TEST(CliRounds, CpuAndWallTimeAreThoseOfTheSamples) {
+TEST(Rounds, CpuAndWallTimeAreThoseOfTheSamples) {
   Scripted scripted{{10 * kMillisecond}};
   RoundsOptions options = scripted.options();
   options.min_rounds = options.max_rounds = 4;
@@ -121,7 +121,7 @@ TEST(CliRounds, CpuAndWallTimeAreThoseOfTheSamples) {
 }
 
 // Kills a ratio upside down.
-TEST(CliRounds, RatiosDivideByTheBase) {
+TEST(Rounds, RatiosDivideByTheBase) {
   Rounds rounds;
   rounds.samples.resize(2);
   rounds.samples[0].ns = {10, 20, 30};
@@ -131,13 +131,13 @@ TEST(CliRounds, RatiosDivideByTheBase) {
   EXPECT_EQ(Rounds{}.complete(), 0u);
 }
 
-TEST(CliStatistics, SpreadIsHalfTheDistanceOfTheQuartiles) {
+TEST(Statistics, SpreadIsHalfTheDistanceOfTheQuartiles) {
   EXPECT_DOUBLE_EQ(spread({80, 120, 100, 90, 110}), 0.1);
   EXPECT_DOUBLE_EQ(spread({100, 300}), 0.25);  // two tell something, one does not
 }
 
 // Kills an interval that goes past the middle, where its ends would change places.
-TEST(CliStatistics, TheNarrowestIntervalIsTheMiddle) {
+TEST(Statistics, TheNarrowestIntervalIsTheMiddle) {
   const Interval odd = median_interval({1, 2, 3, 4, 5}, 0), even = median_interval({1, 2, 3, 4}, 0);
   EXPECT_EQ(odd.low, 3);
   EXPECT_EQ(odd.high, 3);
@@ -167,13 +167,13 @@ bool warns(const Result& result, const std::string& what) {
   return warnings.size() == 1 && warnings[0].find(what) != std::string::npos;
 }
 
-TEST(CliResult, TwoRoundsMakeAnInterval) {
+TEST(Result, TwoRoundsMakeAnInterval) {
   EXPECT_FALSE(quiet({}).has_intervals());
   EXPECT_FALSE(quiet({1}).has_intervals());
   EXPECT_TRUE(quiet({1, 1}).has_intervals());
 }
 
-TEST(CliResult, EnoughIsTheCoverageThatIsMeant) {
+TEST(Result, EnoughIsTheCoverageThatIsMeant) {
   Result result = quiet();
   result.ratio_coverage = kConfidence;
   EXPECT_TRUE(result.enough_rounds());
@@ -183,16 +183,16 @@ TEST(CliResult, EnoughIsTheCoverageThatIsMeant) {
   EXPECT_FALSE(result.enough_rounds());
 }
 
-TEST(CliResult, TheBestPeakIsTheLargest) {
+TEST(Result, TheBestPeakIsTheLargest) {
   Result result;
   EXPECT_EQ(result.best_peak(), 0);
   result.peak_flops = {2, 5, 3};
   EXPECT_EQ(result.best_peak(), 5);
 }
 
-TEST(CliNoise, QuietIsSilent) { EXPECT_TRUE(noise_warnings(quiet()).empty()); }
+TEST(Noise, QuietIsSilent) { EXPECT_TRUE(noise_warnings(quiet()).empty()); }
 
-TEST(CliNoise, SpreadOverFivePercent) {
+TEST(Noise, SpreadOverFivePercent) {
   Result result = quiet();
   result.results[0].spread = 0.05;
   EXPECT_TRUE(noise_warnings(result).empty());
@@ -204,7 +204,7 @@ TEST(CliNoise, SpreadOverFivePercent) {
   EXPECT_TRUE(warns(result, "the times of a, b are spread by up to 20%"));
 }
 
-TEST(CliNoise, ShareOfThePeakOverOne) {
+TEST(Noise, ShareOfThePeakOverOne) {
   Result result = quiet();
   result.results[0].share_of_peak = 1;
   EXPECT_TRUE(noise_warnings(result).empty());
@@ -212,7 +212,7 @@ TEST(CliNoise, ShareOfThePeakOverOne) {
   EXPECT_TRUE(warns(result, "over 100%"));
 }
 
-TEST(CliNoise, CpuShareUnderNinetyFivePercent) {
+TEST(Noise, CpuShareUnderNinetyFivePercent) {
   Result result = quiet();
   result.results[0].cpu_share = 0.95;
   EXPECT_TRUE(noise_warnings(result).empty());
@@ -223,7 +223,7 @@ TEST(CliNoise, CpuShareUnderNinetyFivePercent) {
 }
 
 // Five rounds have no halves to compare; six have, and the drift is that of the medians.
-TEST(CliNoise, DriftOverFivePercent) {
+TEST(Noise, DriftOverFivePercent) {
   Result five = quiet({100, 100, 200, 200, 200});
   EXPECT_TRUE(noise_warnings(five).empty());
   EXPECT_TRUE(warns(quiet({100, 100, 100, 106, 106, 106}), "became 6% slower"));
@@ -233,7 +233,7 @@ TEST(CliNoise, DriftOverFivePercent) {
   EXPECT_TRUE(warns(quiet({100, 100, 900, 110, 110, 110}), "became 10% slower"));  // one long round is no drift
 }
 
-TEST(CliNoise, PeakReadingsTenPercentApart) {
+TEST(Noise, PeakReadingsTenPercentApart) {
   Result result = quiet();
   result.peak_flops = {90, 100, 90};
   EXPECT_TRUE(noise_warnings(result).empty());
@@ -245,7 +245,7 @@ TEST(CliNoise, PeakReadingsTenPercentApart) {
   EXPECT_TRUE(warns(result, "the middle one is 75% of the best"));
 }
 
-TEST(CliNoise, MoreThreadsThanCpus) {
+TEST(Noise, MoreThreadsThanCpus) {
   Result result = quiet();
   result.machine.threads = 3;
   result.machine.available_threads = 3;
@@ -257,4 +257,4 @@ TEST(CliNoise, MoreThreadsThanCpus) {
 }
 
 }  // namespace
-}  // namespace ennead::measure
+}  // namespace ennead::harness

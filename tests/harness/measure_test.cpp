@@ -8,17 +8,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "measure/machine_limits.h"
-#include "measure/noise.h"
-#include "measure/result.h"
-#include "measure/rounds.h"
-#include "measure/statistics.h"
+#include "harness/limits.h"
+#include "harness/noise.h"
+#include "harness/result.h"
+#include "harness/rounds.h"
+#include "harness/statistics.h"
 
-namespace ennead::measure {
+namespace ennead::harness {
 namespace {
 
 // Kills: a median of the middle element only, quantiles off by one.
-TEST(CliStatistics, Quantiles) {
+TEST(Statistics, Quantiles) {
   EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
   EXPECT_DOUBLE_EQ(median({4, 1, 3, 2}), 2.5);
   EXPECT_DOUBLE_EQ(quantile({0, 10}, 0.25), 2.5);
@@ -35,7 +35,7 @@ std::vector<double> counting(int n) {
 
 // Tables of the sign test: kills an order statistic too far in or out, and a coverage that is claimed
 // rather than computed.
-TEST(CliStatistics, IntervalOfTheMedianFollowsTheBinomialLaw) {
+TEST(Statistics, IntervalOfTheMedianFollowsTheBinomialLaw) {
   const Interval six = median_interval(counting(6));
   EXPECT_EQ(six.low, 1);
   EXPECT_EQ(six.high, 6);
@@ -52,7 +52,7 @@ TEST(CliStatistics, IntervalOfTheMedianFollowsTheBinomialLaw) {
 }
 
 // Kills [5, 5] for the single value 5, and a spread of 0: both look like certainty.
-TEST(CliStatistics, OneValueHasNeitherAnIntervalNorASpread) {
+TEST(Statistics, OneValueHasNeitherAnIntervalNorASpread) {
   const Interval one = median_interval({5});
   EXPECT_TRUE(std::isnan(one.low) && std::isnan(one.high));
   EXPECT_EQ(one.coverage, 0);
@@ -62,7 +62,7 @@ TEST(CliStatistics, OneValueHasNeitherAnIntervalNorASpread) {
 }
 
 // Kills a number of rounds that is said to be enough and is not: five hold 93.75 of 100.
-TEST(CliStatistics, SixValuesAreNeeded) {
+TEST(Statistics, SixValuesAreNeeded) {
   EXPECT_EQ(values_needed(), 6u);
   EXPECT_EQ(values_needed(0.5), 2u);
   for (int n = 2; n < 20; ++n) {
@@ -97,7 +97,7 @@ struct Simulated {
 
 // The same work under two names: kills rounds that are not interleaved (the drift of 30 % a second
 // would then favour the first) and ratios of unpaired medians.
-TEST(CliRounds, TheSameContenderTwiceDiffersByLessThanTwoPercent) {
+TEST(Rounds, TheSameContenderTwiceDiffersByLessThanTwoPercent) {
   Simulated machine;
   machine.slowdown_per_s = 0.3;
   const std::vector<Contender> twice{{"a", [&] { machine.work(10e6); }}, {"b", [&] { machine.work(10e6); }}};
@@ -112,7 +112,7 @@ TEST(CliRounds, TheSameContenderTwiceDiffersByLessThanTwoPercent) {
 
 // A stub that spins and times itself, by the real clock: kills a division by the wrong number of calls
 // and work left outside the samples. Whatever else the machine does falls on both sides alike.
-TEST(CliRounds, SamplesAddUpToTheTimeThatPassed) {
+TEST(Rounds, SamplesAddUpToTheTimeThatPassed) {
   using Nanoseconds = std::chrono::duration<double, std::nano>;
   double spent_ns = 0;
   const auto spin = [&] {
@@ -139,7 +139,7 @@ TEST(CliRounds, SamplesAddUpToTheTimeThatPassed) {
 }
 
 // Kills a fixed number of warm-up calls.
-TEST(CliRounds, WarmsUpUntilTheTimeIsFlat) {
+TEST(Rounds, WarmsUpUntilTheTimeIsFlat) {
   Simulated machine;
   int calls = 0;
   const Contender slow_starter{"slow starter", [&] {
@@ -151,7 +151,7 @@ TEST(CliRounds, WarmsUpUntilTheTimeIsFlat) {
   for (std::int64_t ns : rounds.samples[0].ns) EXPECT_EQ(ns, 5'000'000);
 }
 
-TEST(CliRounds, EveryRoundRunsEachOnceInAnOrderOfItsOwn) {
+TEST(Rounds, EveryRoundRunsEachOnceInAnOrderOfItsOwn) {
   Simulated machine;
   std::vector<int> order;
   std::vector<Contender> contenders;
@@ -178,7 +178,7 @@ TEST(CliRounds, EveryRoundRunsEachOnceInAnOrderOfItsOwn) {
   EXPECT_EQ(rounds.complete(), 10u);
 }
 
-TEST(CliRounds, TimeAndInterruptionEndTheRounds) {
+TEST(Rounds, TimeAndInterruptionEndTheRounds) {
   Simulated machine;
   RoundsOptions options = machine.options();
   options.seconds = 1;
@@ -221,7 +221,7 @@ Result example() {
 }
 
 // Kills a field that is written but not read, and NaN written as text that no JSON reader takes.
-TEST(CliResult, SurvivesTheFile) {
+TEST(Result, SurvivesTheFile) {
   const Result before = example();
   const std::string text = to_json(before);
   const Result after = result_from_json(text);
@@ -244,7 +244,7 @@ Result with_rounds(std::size_t rounds) {
 
 // Kills a file that looks as sure after one round, or after three, as after six; and a bar that was
 // never timed (as PyTorch's last in a backward pass) taken for rounds that are missing.
-TEST(CliResult, TellsWhetherTheRoundsWereEnough) {
+TEST(Result, TellsWhetherTheRoundsWereEnough) {
   const auto says = [](const Result& result, const std::string& what) {
     return to_json(result).find(what) != std::string::npos;
   };
@@ -261,13 +261,13 @@ TEST(CliResult, TellsWhetherTheRoundsWereEnough) {
   EXPECT_EQ(six.rounds(), 3u);
 }
 
-TEST(CliResult, RefusesWhatIsNoResult) {
+TEST(Result, RefusesWhatIsNoResult) {
   EXPECT_THROW(result_from_json(""), Error);
   EXPECT_THROW(result_from_json("{}"), Error);
   EXPECT_THROW(result_from_json("{\"schema_version\": 2}"), Error);
 }
 
-TEST(CliNoise, SaysWhatWasSeen) {
+TEST(Noise, SaysWhatWasSeen) {
   Result result = example();
   result.results[0].samples_ns.assign(20, 10);
   result.ratio_coverage = 0.96;
@@ -284,7 +284,7 @@ TEST(CliNoise, SaysWhatWasSeen) {
 }
 
 // Kills silence about a single round, and a coverage in the words that is not that of the rounds.
-TEST(CliNoise, SaysWhenTheRoundsAreTooFew) {
+TEST(Noise, SaysWhenTheRoundsAreTooFew) {
   EXPECT_TRUE(noise_warnings(with_rounds(0)).empty());
   ASSERT_EQ(noise_warnings(with_rounds(1)).size(), 1u);
   EXPECT_NE(noise_warnings(with_rounds(1))[0].find("only 1 round was completed: that gives no interval"),
@@ -295,7 +295,7 @@ TEST(CliNoise, SaysWhenTheRoundsAreTooFew) {
   EXPECT_TRUE(noise_warnings(with_rounds(6)).empty());
 }
 
-TEST(CliMachine, ThePeakIsAPositiveRate) {
+TEST(Machine, ThePeakIsAPositiveRate) {
   const auto one = make_serial_executor();
   const double peak = read_fma_peak(*one, Isa::scalar, Precision::float32, 0.005);
   EXPECT_GT(peak, 1e7);
@@ -305,4 +305,4 @@ TEST(CliMachine, ThePeakIsAPositiveRate) {
 }
 
 }  // namespace
-}  // namespace ennead::measure
+}  // namespace ennead::harness

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that checking takes is known before it is taken.
+#include "harness/verify.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,9 +13,8 @@
 #include <vector>
 
 #include "ennead/variants.h"
+#include "harness/work.h"
 #include "support/expect.h"
-#include "verify.h"
-#include "work.h"
 
 #if defined(__linux__)
 #include <malloc.h>
@@ -60,7 +61,7 @@ void operator delete(void* block, std::align_val_t) noexcept { release(block); }
 void operator delete(void* block, std::size_t, std::align_val_t) noexcept { release(block); }
 #endif
 
-namespace ennead::cli {
+namespace ennead::harness {
 namespace {
 
 std::vector<const VariantInfo*> numbered(std::initializer_list<int> numbers) {
@@ -82,7 +83,7 @@ struct Case {
 
 // Mutants: the loops of one thread counted for all, or those of all for one; the kept outputs, or the
 // gradients, forgotten.
-TEST(CliVerify, KnowsItsMemoryBeforehand) {
+TEST(Verify, KnowsItsMemoryBeforehand) {
   const Shape many_inputs{8, 48, 4000, 8, 1, true, true}, many_outputs{8, 300, 4, 600, 2, true, true};
   const Shape many_weights{1, 8, 600, 640, 2, true, false};
   for (const Case& each : {Case{"loops on one thread", many_inputs, Pass::forward, Precision::float32, 1},
@@ -109,7 +110,7 @@ TEST(CliVerify, KnowsItsMemoryBeforehand) {
 #endif
 
 // Mutant: the memory taken, and the process killed, before anybody asked.
-TEST(CliVerify, RefusesWhatDoesNotFit) {
+TEST(Verify, RefusesWhatDoesNotFit) {
   Work work;
   work.shape = {2, 1'000'000'000, 64, 64, 2, true, false};
   EXPECT_TRUE(
@@ -118,7 +119,7 @@ TEST(CliVerify, RefusesWhatDoesNotFit) {
 
 // Mutant: a row with large scores taken for one with small ones: then variant 1 misses its own tolerance, and the
 // others at times twice its error.
-TEST(CliVerify, LargeInputsAreNoFault) {
+TEST(Verify, LargeInputsAreNoFault) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
       Work work;
@@ -135,4 +136,4 @@ TEST(CliVerify, LargeInputsAreNoFault) {
 }
 
 }  // namespace
-}  // namespace ennead::cli
+}  // namespace ennead::harness

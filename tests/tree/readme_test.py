@@ -3,7 +3,7 @@
 """What the README shows is what the tree holds.
 
 Catches: a C++ block that is no longer the example that is built and run, a link to a file that went.
-The figures and the picture are cli_readme_test's.
+The figures and the picture are render/readme_test's.
 """
 
 import os
