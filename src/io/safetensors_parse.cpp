@@ -221,6 +221,10 @@ Refusal parse_safetensors_header(std::string_view json, std::uint64_t data_offse
   // The parser would skip a byte order mark or leading space; the format has neither.
   if (!json.starts_with('{'))
     return sentence("expected a header that starts with {, got ", in_quotes(json.substr(0, 1)));
+  // It would take a NUL for the end and leave the rest unread.
+  if (const std::size_t nul = json.find('\0'); nul != std::string_view::npos) {
+    return sentence("expected JSON in the header, got a NUL at byte ", nul, " of it");
+  }
   HeaderReader reader(header);
   const bool parsed = Json::sax_parse(json.begin(), json.end(), &reader);
   if (!reader.refusal().ok()) return reader.refusal();

@@ -105,6 +105,24 @@ class Outputs(InDirectory):
         self.refused(1, "--variant", 7, *flags, "--attn-weights", self.dir / "no" / "a.npy", says=["cannot be written"])
         self.assertFalse((self.dir / "y.npy").exists())
 
+    def test_no_input_is_written_over(self):
+        # Mutants: an input that is not compared; paths compared as text; a result that is not compared.
+        flags, _, needs = self.case("padding_causal_additive")
+        self.assertEqual(needs, {"attn_mask", "key_padding_mask"})
+        inputs = {"--input": "x.npy", "--weights": "w.safetensors", "--mask": "m.npy", "--key-padding-mask": "p.npy"}
+        before = {name: (self.dir / name).read_bytes() for name in inputs.values()}
+        (self.dir / "sub").mkdir()
+        for flag, name in inputs.items():
+            os.symlink(os.path.join("..", name), self.dir / "sub" / name)
+            for path in (self.dir / name, self.dir / "sub" / ".." / name, self.dir / "sub" / name):
+                with self.subTest(flag=flag, path=path):
+                    self.refused(2, "--variant", 7, *flags, "--output", path, says=[f"--output: expected another file than {flag}"])
+                    self.refused(2, "--variant", 7, *flags, "--attn-weights", path,
+                                 says=[f"--attn-weights: expected another file than {flag}"])
+        self.refused(2, "--weights", self.dir / "w.safetensors", "--heads", 2, "--to", "split",
+                     "--convert", self.dir / "sub" / "w.safetensors", says=["--convert: expected another file than --weights"])
+        self.assertEqual(before, {name: (self.dir / name).read_bytes() for name in inputs.values()})
+
     def test_links(self):
         # Mutants: an exception's text instead of a sentence; two outputs that end in one file.
         flags, _, _ = self.case("square")

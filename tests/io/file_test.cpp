@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "io/file.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 
-#include "io/file.h"
 #include "support/files.h"
 
 namespace ennead::io {
@@ -41,6 +43,20 @@ TEST(InputFile, NoticesAFileThatShrinks) {
   EXPECT_TRUE(names(file.read(50'000, out), "expected 1000 bytes from byte 50000 on, got 0"));
   EXPECT_TRUE(names(file.read(5, out), "got 5"));
   EXPECT_TRUE(names(file.check_unchanged(), "expected the 100000 bytes it had when it was opened, got 10"));
+}
+
+// A read that gives nothing leaves errno as some earlier call set it. Mutant: the end of the file taken for an
+// interrupted call, which is then made again for ever.
+TEST(InputFile, EndsWhereTheFileDoesWhateverErrnoWas) {
+  const TempDir dir;
+  test::write_bytes(dir / "x", "0123456789");
+  InputFile file;
+  ASSERT_TRUE(file.open(dir / "x").ok());
+  std::vector<std::byte> out(20);
+  errno = EINTR;
+  EXPECT_TRUE(names(file.read(0, out), "expected 20 bytes from byte 0 on, got 10"));
+  errno = EINTR;
+  EXPECT_TRUE(names(file.read(10, out), "got 0"));
 }
 
 // Mutant: only the size compared.

@@ -110,6 +110,10 @@ TEST_F(Safetensors, RefusesEveryMalformedFile) {
   EXPECT_TRUE(refused(safetensors("\xef\xbb\xbf{}", ""), "starts with {"));
   EXPECT_TRUE(refused(safetensors("{} x", ""), "expected JSON in the header, got something else at byte"));
   EXPECT_TRUE(refused(safetensors("{\"a\":", ""), "expected JSON"));
+  using namespace std::string_view_literals;
+  EXPECT_TRUE(refused(safetensors("{}\0"sv, ""), "expected JSON in the header, got a NUL at byte 2"));
+  EXPECT_TRUE(refused(safetensors("{}\0 anything"sv, ""), "got a NUL at byte 2"));
+  EXPECT_TRUE(refused(safetensors("{\0}"sv, ""), "got a NUL at byte 1"));
   EXPECT_TRUE(refused(safetensors("{\"\xff\":{}}", ""), "expected JSON"));
   EXPECT_TRUE(refused(safetensors("{/*c*/}", ""), "expected JSON"));
   EXPECT_TRUE(refused(safetensors(R"({"a":1})", ""), "expected an object for \"a\""));

@@ -86,6 +86,16 @@ void require_supported(const VariantInfo& chosen, const char* flag, bool Support
                                chosen.number, chosen.slug));
 }
 
+/// Nothing is written over a file that is read, or over another result, by whatever path both are named.
+void require_own_file(const char* flag, const std::string& path,
+                      std::initializer_list<std::pair<const char*, const std::string&>> others) {
+  for (const auto& [other_flag, other] : others) {
+    if (path.empty() || other.empty() || !io::same_target(path, other)) continue;
+    throw UsageError(
+        fmt::format("{}: expected another file than {}, got {} for both", flag, other_flag, io::in_quotes(path)));
+  }
+}
+
 WeightSource resolve_source(const CLI::App& app, const Flags& flags) {
   WeightSource source{flags.prefix, {}, resolve_layout("--layout", flags.layout)};
   if (app.count("--heads") > 0) source.num_heads = flags.work.shape.num_heads;
@@ -118,10 +128,15 @@ RunJob resolve_job(const CLI::App& app, const Flags& flags) {
   }
   if (!flags.attn_weights.empty()) {
     require_supported(*job.variant, "--attn-weights", &Supports::need_weights);
-    if (io::same_target(flags.attn_weights, flags.output)) {
-      throw UsageError(fmt::format("--attn-weights: expected another file than --output, got {} for both",
-                                   io::in_quotes(flags.output)));
-    }
+    require_own_file("--attn-weights", flags.attn_weights, {{"--output", flags.output}});
+  }
+  for (const auto& [flag, path] :
+       {std::pair<const char*, const std::string&>("--output", flags.output), {"--attn-weights", flags.attn_weights}}) {
+    require_own_file(flag, path,
+                     {{"--input", flags.input},
+                      {"--weights", flags.weights},
+                      {"--mask", flags.mask},
+                      {"--key-padding-mask", flags.key_padding_mask}});
   }
 
   const Shape& shape = flags.work.shape;
@@ -170,6 +185,7 @@ int convert(const CLI::App& app, const Flags& flags) {
                   "--key-padding-mask", "--key-padding-means", "--batch", "--tokens", "--d-in", "--d-out", "--causal",
                   "--qkv-bias", "--dtype", "--threads", "--isa", "--seed"},
                  "a call without --convert, which computes nothing, got both");
+  require_own_file("--convert", flags.convert, {{"--weights", flags.weights}});
   WeightTarget target{*resolve_layout("--to", flags.to), flags.to_prefix, {}};
   if (flags.kv_heads > 0) target.kv_heads = flags.kv_heads;
   // Takes a moment only: an interrupt lets it end rather than leave a piece.
