@@ -39,6 +39,7 @@ double rate(Executor& executor, const Clock& now, const Work& work) {
 
 template <class T>
 double fma_peak(Executor& executor, Isa isa, double seconds, const Clock& now) {
+  require(request_isa(isa));
   const auto& kernels = kernels::kernels_for<T>(isa);
   std::vector<Sum<T>> sinks(static_cast<std::size_t>(executor.num_threads()) * 64);
   // A short run tells how many iterations fill the time asked for.

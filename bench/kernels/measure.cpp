@@ -32,6 +32,7 @@ double Peak::flops_per_second() const {
 
 template <class T>
 Peak make_peak(Isa isa) {
+  require(request_isa(isa));
   Peak peak;
   peak.loop = [isa, sink = std::make_shared<Sum<T>>(1)](std::int64_t iterations) {
     return kernels::kernels_for<T>(isa).peak_loop(iterations, sink.get());

@@ -27,12 +27,14 @@ class Context {
     /// Who runs the work; when null, a pool of `threads` threads (0: available_threads()).
     std::shared_ptr<Executor> executor = nullptr;
     int threads = 0;
-    std::optional<Isa> isa = std::nullopt;  ///< default_isa() when not given
-    std::uint64_t seed = 0;                 ///< keys dropout
+    /// default_isa() when not given; the next one where that is amx by default and the system refuses tile registers.
+    std::optional<Isa> isa = std::nullopt;
+    std::uint64_t seed = 0;  ///< keys dropout
     Arena::Options arena = {};
   };
 
   Context();
+  /// Throws Error when the threads, the executor's num_threads() or the instruction set are refused.
   explicit Context(const Options& options);
 
   Executor& executor() const;

@@ -22,14 +22,17 @@ enum class Isa { scalar, sse4, avx2, avx512, amx, neon, wasm128 };
 std::string_view name(Isa isa);
 std::optional<Isa> parse_isa(std::string_view name);
 
-/// Instruction sets that are both built in and supported by this CPU, best first; always ends
-/// with scalar. On a CPU that has AMX this asks Linux to let the process use it (which makes a signal stack of
-/// less than about 11 KiB too small); where Linux refuses, amx is not among them.
+/// Instruction sets that are both built in and supported by this CPU, best first; always ends with scalar.
 std::vector<Isa> supported_isas();
 
 /// The best supported one, or the one named by the environment variable ENNEAD_ISA.
 /// Throws Error when that variable names an unknown or unsupported instruction set.
 Isa default_isa();
+
+/// Asks the operating system for what `isa` needs; nothing when the process may use it from now on, else a sentence.
+/// A Context does this for its own instruction set. amx alone needs something: tile registers, which Linux gives to the
+/// whole process and for good, and with which a signal stack of less than about 11 KiB is too small.
+Refusal request_isa(Isa isa);
 
 /// Nothing when `isa` can run here, else a sentence naming those that can.
 Refusal check_isa(Isa isa);

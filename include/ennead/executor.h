@@ -20,6 +20,7 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
+  /// How many tasks may run at once, the calling thread among them where it works too. >= 1, always the same.
   virtual int num_threads() const noexcept = 0;
 
   /// Calls task(0, ...), ..., task(n - 1, ...), each once, and returns when all are done. Indices

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ennead/context.h"
 
+#include "base/cpu_features.h"
+
 namespace ennead {
 
 struct Context::State {
@@ -8,10 +10,8 @@ struct Context::State {
       : executor(options.executor ? options.executor
                                   : make_thread_pool(options.threads > 0 ? options.threads : available_threads())),
         arena(options.arena),
-        isa(options.isa ? *options.isa : default_isa()),
-        seed(options.seed) {
-    require(check_isa(isa));
-  }
+        isa(base::take_isa(options.isa)),
+        seed(options.seed) {}
 
   std::shared_ptr<Executor> executor;
   Arena arena;
@@ -24,6 +24,10 @@ struct Context::State {
 Context::Context() : Context(Options{}) {}
 Context::Context(const Options& options) {
   if (options.threads < 0) raise(sentence("threads: expected 0 (all available) or more, got ", options.threads));
+  if (options.executor && options.executor->num_threads() < 1) {
+    raise(sentence("executor: expected num_threads() of 1 or more (a calling thread that works counts), got ",
+                   options.executor->num_threads()));
+  }
   state_ = std::make_shared<State>(options);
 }
 

@@ -135,6 +135,29 @@ TEST(Executor, CallersOwn) {
   EXPECT_EQ(mine->runs, 1);
 }
 
+// A pool that counts only the workers beside the caller says 0. Mutants: no check; one that lets 0 pass.
+TEST(Executor, RefusesCallersThatSayTheyHaveNoThreads) {
+  class Saying final : public Executor {
+   public:
+    explicit Saying(int threads) : threads_(threads) {}
+    int num_threads() const noexcept override { return threads_; }
+    void run(std::int64_t n, Task task) override {
+      for (std::int64_t index = 0; index < n; ++index) task(index, 0);
+    }
+
+   private:
+    int threads_;
+  };
+  const auto context = [](int threads) {
+    Context::Options options;
+    options.executor = std::make_shared<Saying>(threads);
+    return Context(options);
+  };
+  EXPECT_TRUE(test::refuses([&] { context(0); }, {"executor", "num_threads()", "1 or more", "got 0"}));
+  EXPECT_TRUE(test::refuses([&] { context(-1); }, {"num_threads()", "got -1"}));
+  EXPECT_EQ(context(1).executor().num_threads(), 1);
+}
+
 // A sanitizer's own memory does not fit the limit. gcc and new clang define a macro, other clang knows a feature.
 #if defined(__has_feature)
 #define ENNEAD_HAS_FEATURE(feature) __has_feature(feature)

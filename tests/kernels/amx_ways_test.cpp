@@ -20,10 +20,7 @@ namespace {
 constexpr std::int64_t kRows = 70, kColumns = 100, kDepth = 150;
 constexpr std::int64_t kWildRow = 40, kWildColumn = 67;
 
-bool has_amx() {
-  const auto isas = supported_isas();
-  return std::find(isas.begin(), isas.end(), Isa::amx) != isas.end();
-}
+bool has_amx() { return request_isa(Isa::amx).ok(); }
 
 /// x[i] . w[j] by one chain of multiply-adds in the order of the operands' layout: pairs of (k, k + 16).
 float plain_product(const View<const float, 2>& x, std::int64_t i, const View<const float, 2>& w, std::int64_t j) {

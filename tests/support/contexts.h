@@ -34,10 +34,11 @@ inline Context dry_context() {
   return Context(options);
 }
 
-/// Calls body(isa) for every instruction set this CPU has, named in the message of a failure.
+/// Calls body(isa) for every instruction set this process may use, named in the message of a failure.
 template <class Body>
 void for_each_isa(Body&& body) {
   for (const Isa isa : supported_isas()) {
+    if (!request_isa(isa).ok()) continue;
     SCOPED_TRACE("isa " + std::string(name(isa)));
     body(isa);
   }
